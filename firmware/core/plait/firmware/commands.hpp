@@ -1,0 +1,78 @@
+#pragma once
+// What firmware says to the device (commands) and hears from it (events), apart from the packets themselves.
+
+#include <array>
+#include <cstdint>
+#include <plait/engines/rx_window.hpp>
+#include <plait/firmware/packet.hpp>
+#include <span>
+
+namespace plait::firmware {
+
+/// A buffer in the device's packet memory; 0 = none. Reference counted by the device: a command that takes a buffer
+/// holds it until it is carried out; firmware gives its own reference back with `release`.
+using BufferId = std::uint32_t;
+
+/// A range of host memory by device address, checked against a key before a command carries it.
+struct Segment {
+    std::uint64_t address = 0;
+    std::uint32_t length = 0;
+};
+
+/// Where the payload of a packet comes from: the host segments in order, then the inline bytes; or a slice of a buffer.
+struct Payload {
+    std::array<Segment, 2> segments{};
+    std::uint8_t segment_count = 0;
+    BufferId buffer = 0;
+    std::uint32_t buffer_offset = 0;
+    std::span<const std::uint8_t> inline_bytes{};  ///< Read before the command returns.
+};
+
+/// A packet has arrived from a plane: well formed, from the queue pair's peer, its place in the receive window decided.
+/// Packets without a PSN (ACK, probe, port status) carry no verdict.
+struct PacketEvent {
+    const Packet& packet;
+    BufferId buffer = 0;  ///< Its payload; 0 when it has none. Firmware's reference.
+    engines::RxVerdict window{};
+    std::span<const std::uint8_t> control{};  ///< Payload of an EP control packet; valid during the event.
+};
+
+/// A scale-up frame has arrived from a device of the node, or from this device itself.
+struct ScaleUpEvent {
+    const ScaleUpHeader& header;
+    BufferId buffer = 0;                         ///< Payload of a row. Firmware's reference.
+    std::span<const std::uint8_t> control{};     ///< Payload of a control frame; valid during the event.
+};
+
+/// Timers: one per queue pair, one per EP call, and the device's own.
+enum class TimerKind : std::uint8_t { qp, ep_call, device };
+struct TimerId {
+    TimerKind kind = TimerKind::device;
+    std::uint32_t number = 0;
+};
+
+/// Which module a fetched record belongs to, and its own label.
+enum class FetchOwner : std::uint8_t { queues, admin, ep };
+struct FetchTag {
+    FetchOwner owner = FetchOwner::queues;
+    std::uint32_t label = 0;
+};
+
+/// What a device is made of, fixed at reset.
+struct DeviceConfig {
+    std::uint32_t device_number = 0;
+    std::uint8_t planes = 4;
+    std::uint32_t max_qps = 1024;
+    std::uint32_t max_memory_regions = 4096;
+    std::uint32_t max_groups = 4;
+    std::uint16_t transmit_credits = 6;        ///< Data packets a plane takes ahead of the wire.
+    std::uint32_t base_rtt_ns = 3000;          ///< Round trip of an idle fabric across leaves.
+    std::uint32_t plane_rate_gbps = 100;
+    std::uint32_t accumulators = 256;          ///< Of the reduce engine, `accumulator_elements` FP32 each.
+    std::uint32_t accumulator_elements = 2048;
+    std::uint64_t packet_memory_bytes = 8ULL << 20;  ///< What EP holds in it leaves a quarter to arriving packets.
+    std::uint64_t group_memory_bytes = 64ULL << 20;  ///< Table memory of one EP group.
+    std::uint64_t seed = 1;
+};
+
+}  // namespace plait::firmware

@@ -1,0 +1,136 @@
+#pragma once
+// How many bytes a queue pair may have in flight: the window rules of NSCC (Ultra Ethernet 1.0) without
+// trimming.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace plait::firmware {
+
+/// What a congestion window is made for.
+struct CongestionConfig {
+    std::uint32_t base_rtt_ns = 3000;  ///< Round trip of an idle fabric; the least that is ever assumed.
+    std::uint32_t rate_gbps = 400;     ///< Of all planes together.
+    std::uint32_t mtu_bytes = 4096;    ///< Floor of the window.
+};
+
+/// Congestion window of one queue pair, in bytes. Integers only.
+///
+/// Delay is measured above the base round trip (the smallest one seen, within 1 .. 4 of the configured one,
+/// because the configured one knows neither packet size nor pipeline), against a target of one base round
+/// trip. Low delay without marks: grow in proportion to the distance; high delay without marks: one MTU a
+/// round trip; marks with low delay: hold; marks with high delay: shrink by 0.8 * (delay - target) / delay,
+/// at most to one half, at most once a base round trip. At most 1.5 times the bandwidth-delay product.
+class CongestionWindow {
+  public:
+    /// Starts anew at one bandwidth-delay product.
+    constexpr void reset(const CongestionConfig& config) {
+        config_ = config;
+        min_rtt_ns_ = 0;
+        smoothed_rtt_ns_ = config.base_rtt_ns;
+        deviation_ns_ = 0;
+        smoothed_delay_ns_ = 0;
+        last_decrease_ns_ = 0;
+        decreased_ = false;
+        credit_ = 0;
+        window_ = clamped(bandwidth_delay_bytes());
+    }
+
+    [[nodiscard]] constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>(window_); }
+    [[nodiscard]] constexpr std::uint32_t smoothed_rtt_ns() const { return smoothed_rtt_ns_; }
+
+    /// Round trip that few packets exceed: smoothed, plus twice the mean deviation.
+    [[nodiscard]] constexpr std::uint32_t long_rtt_ns() const { return smoothed_rtt_ns_ + 2 * deviation_ns_; }
+
+    /// Round trip without queues.
+    [[nodiscard]] constexpr std::uint32_t base_rtt_ns() const {
+        const std::uint32_t base = config_.base_rtt_ns;
+        return min_rtt_ns_ == 0 ? base : std::clamp(min_rtt_ns_, base, 4 * base);
+    }
+
+    /// Smallest round trip seen; 0 before the first.
+    [[nodiscard]] constexpr std::uint32_t min_rtt_ns() const { return min_rtt_ns_; }
+
+    /// `acked_bytes` arrived; `rtt_ns` is the round trip of the packet that caused the acknowledgement, 0
+    /// when it cannot be told; `marked`: congestion was met.
+    constexpr void on_ack(std::uint32_t acked_bytes, std::uint32_t rtt_ns, bool marked,
+                          std::uint64_t now_ns) {
+        if (rtt_ns == 0) return;
+        sample(rtt_ns);
+        const std::uint64_t target = base_rtt_ns();
+        const std::uint64_t delay = rtt_ns > target ? rtt_ns - target : 0;
+        const bool high = delay > target;
+        if (!marked && !high)
+            grow(acked_bytes, bandwidth_delay_bytes() * (target - delay) / (growth_round_trips * target));
+        else if (!marked) grow(acked_bytes, config_.mtu_bytes);
+        else if (high) shrink(now_ns);
+    }
+
+    /// The receiver had no room for a packet: a quarter less, at most once a base round trip.
+    constexpr void on_refusal(std::uint64_t now_ns) {
+        if (may_decrease(now_ns)) set(window_ - window_ / 4);
+    }
+
+    /// Nothing came back for a retransmission time-out.
+    constexpr void on_timeout() { set(window_ / 2); }
+
+  private:
+    static constexpr std::uint64_t growth_round_trips = 4;  ///< One BDP takes at least so many to gain.
+
+    [[nodiscard]] constexpr std::uint64_t bandwidth_delay_bytes() const {
+        return std::uint64_t{config_.rate_gbps} * base_rtt_ns() / 8;
+    }
+
+    [[nodiscard]] constexpr std::uint64_t clamped(std::uint64_t window) const {
+        const std::uint64_t floor = config_.mtu_bytes;
+        return std::clamp(window, floor, std::max(floor, bandwidth_delay_bytes() * 3 / 2));
+    }
+
+    constexpr void set(std::uint64_t window) { window_ = clamped(window); }
+
+    constexpr void sample(std::uint32_t rtt_ns) {
+        if (min_rtt_ns_ == 0 || rtt_ns < min_rtt_ns_) min_rtt_ns_ = rtt_ns;
+        const std::uint32_t distance =
+            rtt_ns > smoothed_rtt_ns_ ? rtt_ns - smoothed_rtt_ns_ : smoothed_rtt_ns_ - rtt_ns;
+        deviation_ns_ = static_cast<std::uint32_t>((std::uint64_t{deviation_ns_} * 3 + distance) / 4);
+        smoothed_rtt_ns_ = static_cast<std::uint32_t>((std::uint64_t{smoothed_rtt_ns_} * 7 + rtt_ns) / 8);
+        const std::uint32_t base = base_rtt_ns();
+        const std::uint64_t delay = rtt_ns > base ? rtt_ns - base : 0;
+        smoothed_delay_ns_ = (smoothed_delay_ns_ * 7 + delay) / 8;
+    }
+
+    /// By `per_round_trip` bytes for each window of bytes acknowledged; what is less than a byte is kept.
+    constexpr void grow(std::uint64_t acked_bytes, std::uint64_t per_round_trip) {
+        credit_ += acked_bytes * per_round_trip;
+        const std::uint64_t gain = credit_ / window_;
+        credit_ -= gain * window_;
+        set(window_ + gain);
+    }
+
+    constexpr void shrink(std::uint64_t now_ns) {
+        const std::uint64_t target = base_rtt_ns();
+        const std::uint64_t delay = smoothed_delay_ns_;
+        if (delay <= target || !may_decrease(now_ns)) return;
+        const std::uint64_t cut = window_ * 4 * (delay - target) / (5 * delay);
+        set(window_ - std::min(cut, window_ / 2));
+    }
+
+    constexpr bool may_decrease(std::uint64_t now_ns) {
+        if (decreased_ && now_ns - last_decrease_ns_ < base_rtt_ns()) return false;
+        decreased_ = true;
+        last_decrease_ns_ = now_ns;
+        return true;
+    }
+
+    CongestionConfig config_{};
+    std::uint64_t window_ = 0;
+    std::uint64_t credit_ = 0;
+    std::uint64_t last_decrease_ns_ = 0;
+    std::uint64_t smoothed_delay_ns_ = 0;
+    std::uint32_t min_rtt_ns_ = 0;
+    std::uint32_t smoothed_rtt_ns_ = 0;
+    std::uint32_t deviation_ns_ = 0;
+    bool decreased_ = false;
+};
+
+}  // namespace plait::firmware

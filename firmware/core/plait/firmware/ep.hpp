@@ -1,0 +1,591 @@
+#pragma once
+// EP groups: their life, requests of the host, and the way in for what the transport, scale-up and the
+// engines report.
+
+#include <algorithm>
+#include <cstring>
+#include <plait/firmware/arena.hpp>
+#include <plait/firmware/ep_combine.hpp>
+#include <plait/firmware/ep_control.hpp>
+#include <plait/firmware/ep_dispatch.hpp>
+#include <plait/firmware/ep_ending.hpp>
+#include <plait/firmware/ep_group.hpp>
+#include <plait/firmware/ep_partials.hpp>
+#include <plait/firmware/ep_pools.hpp>
+#include <plait/firmware/ep_request.hpp>
+#include <plait/firmware/memory_table.hpp>
+#include <plait/firmware/transport.hpp>
+
+namespace plait::firmware {
+
+/// Needs of its Context: hal(), config(), memory_table(), queues(), transport(), admin(), registers().
+///
+/// Ranks run their calls on a handle in the same order, numbered from 1. A peer may be ahead: what it says
+/// about a later call is kept until this rank gets there.
+template <class Context>
+class Ep {
+  public:
+    Ep(Context& context, Arena& arena)
+        : context_(context),
+          control_(*this),
+          dispatch_(*this),
+          combine_(*this),
+          partials_(*this),
+          ending_(*this) {
+        const DeviceConfig& config = context.config();
+        const std::uint32_t groups = std::min(config.max_groups, max_groups);
+        groups_ = arena.make<EpGroup>(groups);
+        memory_ = arena.reserve<std::byte>(config.group_memory_bytes * groups);
+        jobs_ = arena.make<AccumulatorJob>(std::min(config.accumulators, max_accumulators));
+        slots_ = arena.make<PartialSlot>(EpPartials<Ep>::slot_count);
+        if (jobs_.empty() || slots_.empty() || memory_.empty()) groups_ = {};  // no group can be made
+        start();
+    }
+
+    /// Forgets every group; nothing completes.
+    void reset() {
+        for (std::uint32_t accumulator = 0; accumulator < jobs_.size(); ++accumulator) {
+            context_.hal().reduce_close(accumulator);
+        }
+        for (EpGroup& group : groups_) {
+            for (std::uint32_t handle = 0; handle < group.handles.size(); ++handle) {
+                context_.hal().cancel_timer(timer(group, group.handles[handle]));
+            }
+        }
+        start();
+    }
+
+    // Administration.
+
+    /// Answers through admin().complete(): limit_exceeded (groups, table memory, or a parameter),
+    /// invalid_parameter, invalid_length, invalid_qp (a rank's queue pair is not connected to it): nothing
+    /// was made.
+    void create_group(const regmap::AdminRequest& request, std::uint32_t command_id) {
+        creating_ = true;
+        create_queue_ = request.send_queue;
+        create_command_ = command_id;
+        context_.hal().fetch(FetchTag{FetchOwner::ep, create_label},
+                             Segment{request.address, static_cast<std::uint32_t>(request.length)});
+    }
+
+    /// Outstanding calls complete as aborted, once the device does not read their memory any more.
+    /// invalid_group: nothing happened.
+    Status destroy_group(std::uint32_t number) {
+        if (number >= groups_.size() || !groups_[number].active) return Status::invalid_group;
+        EpGroup& destroyed = groups_[number];
+        for (EpHandle& handle : destroyed.handles) {
+            if (is_busy(handle)) give_up(destroyed, handle, Status::aborted);
+        }
+        destroyed.active = false;
+        return Status::ok;
+    }
+
+    // Requests of the host.
+
+    [[nodiscard]] unsigned submit_room(std::uint32_t) const { return 8; }
+
+    /// The group's completion queue is full: its completion is lost and counted, and its host finds out by
+    /// its own time limit. The group is not touched.
+    void queue_overflow(std::uint32_t) {}
+
+    /// A request that names no idle handle gets an error completion and changes nothing. A dispatch or
+    /// combine that is refused for its parameters counts as a call nevertheless: the other ranks are told
+    /// that it will not take place.
+    void submit(std::uint32_t number, const regmap::EpRequest& request, std::uint16_t request_index) {
+        EpGroup& group = groups_[number];
+        const Status status = check_handle(group, request);
+        if (status != Status::ok) return complete(group, request, request_index, status, 0);
+        EpHandle& handle = group.handles[request.handle];
+        if (request.opcode == regmap::EpOpcode::release_handle) {
+            handle.state = HandleState::free;
+            handle.routed = false;
+            return complete(group, request, request_index, Status::ok, 0);
+        }
+        ++handle.operation;
+        const bool aborted = (handle.aborted & 1U) != 0;
+        handle.aborted = static_cast<std::uint8_t>(handle.aborted >> 1);
+        forget_old_news(handle);
+        control_.begin(handle);
+        const Status valid = check_call(group, handle, request, context_.memory_table());
+        if (valid != Status::ok) control_.send_aborts(group, handle, valid);
+        if (valid != Status::ok || aborted) {
+            return complete(group, request, request_index,
+                            valid != Status::ok ? valid : handle.aborted_status, 0);
+        }
+        begin(group, handle, request, request_index);
+    }
+
+    // What the transport asks.
+
+    void build(std::uint64_t packed, std::uint32_t offset, Packet& packet, Payload& payload) {
+        const EpTag tag = EpTag::unpack(packed);
+        const EpGroup& group = groups_[tag.group];
+        const EpHandle& handle = group.handles[tag.handle];
+        switch (tag.kind) {
+            case EpMessageKind::row: dispatch_.build_row(group, handle, tag, offset, packet, payload); break;
+            case EpMessageKind::control: control_.build(group, handle, tag, packet, payload); break;
+            case EpMessageKind::partial: partials_.build(group, tag, offset, packet, payload); break;
+        }
+    }
+
+    void message_done(std::uint32_t, std::uint64_t packed, Status) {
+        const EpTag tag = EpTag::unpack(packed);
+        EpGroup& group = groups_[tag.group];
+        EpHandle& handle = group.handles[tag.handle];
+        --handle.messages_in_flight;
+        switch (tag.kind) {
+            case EpMessageKind::row:
+                --handle.table_messages;
+                if (tag.operation == handle.operation && handle.state == HandleState::dispatching) {
+                    dispatch_.row_acknowledged(group, handle, tag.index);
+                }
+                break;
+            case EpMessageKind::control:
+                control_.done(group, handle, tag);
+                dispatch_.check_done(group, handle);
+                break;
+            case EpMessageKind::partial:
+                partials_.done(group, handle, tag);
+                combine_.check_done(group, handle);
+                serve_all(group, handle);
+                break;
+        }
+        try_end(group, handle);
+    }
+
+    void refill(std::uint32_t qpn) {
+        partials_.retry();
+        for (EpGroup& group : groups_) {
+            const std::uint32_t rank = group.active ? rank_of_qp(group, qpn) : no_index;
+            if (rank == no_index) continue;
+            for (EpHandle& handle : group.handles) {
+                control_.flush(group, handle, rank);
+                dispatch_.pump_rows(group, handle, rank);
+            }
+        }
+    }
+
+    NackReason on_row(const PacketEvent& event) {
+        const RowHeader& row = event.packet.row;
+        EpGroup* group = find(row.group, row.handle);
+        if (group == nullptr) return NackReason::unknown_operation;
+        const std::uint32_t source = rank_of_sender(*group, event.packet);
+        if (source == no_index || event.buffer == 0) return NackReason::invalid_request;
+        return dispatch_.on_row(*group, group->handles[row.handle], source, event);
+    }
+
+    NackReason on_partial(const PacketEvent& event) {
+        const PartialHeader& partial = event.packet.partial;
+        EpGroup* group = find(partial.group, partial.handle);
+        if (group == nullptr) return NackReason::unknown_operation;
+        const std::uint32_t entry = rank_of_sender(*group, event.packet);
+        if (entry == no_index || event.buffer == 0) return NackReason::invalid_request;
+        return combine_.on_partial(*group, group->handles[partial.handle], entry, event);
+    }
+
+    NackReason on_control(const PacketEvent& event) {
+        const ControlHeader& control = event.packet.control;
+        EpGroup* group = find(control.group, control.handle);
+        if (group == nullptr) return NackReason::unknown_operation;
+        const std::uint32_t rank = rank_of_sender(*group, event.packet);
+        if (rank == no_index ||
+            !control_.take(*group, group->handles[control.handle], rank, control, event.control)) {
+            return NackReason::invalid_request;
+        }
+        if (event.buffer != 0) context_.hal().release(event.buffer);
+        return NackReason::none;
+    }
+
+    void qp_failed(std::uint32_t qpn, Status) {
+        for (EpGroup& group : groups_) {
+            const std::uint32_t rank = group.active ? rank_of_qp(group, qpn) : no_index;
+            if (rank != no_index) rank_failed(group, rank);
+        }
+    }
+
+    // Events of the device.
+
+    void on_scale_up(const ScaleUpEvent& event) {
+        take_frame(event);
+        if (event.buffer != 0) context_.hal().release(event.buffer);
+    }
+
+    void on_scale_up_sent(std::uint32_t tag) {
+        const std::uint32_t number = (tag >> 8) & 0x7f;
+        const std::uint32_t handle_index = tag & 0xff;
+        if ((tag & local_row_tag) != 0) {
+            if (number < groups_.size() && handle_index < groups_[number].handles.size()) {
+                local_row_sent(groups_[number], groups_[number].handles[handle_index], (tag >> 16) & 0x7fff);
+            }
+            return;
+        }
+        for (EpGroup& group : groups_) {
+            for (EpHandle& handle : group.handles) {
+                if (combine_.contribution_sent(group, handle, tag)) return;
+            }
+        }
+    }
+
+    void on_fetched(std::uint32_t label, Status status, std::span<const std::uint8_t> bytes) {
+        if (label == create_label) return group_parameters(status, bytes);
+        EpGroup& group = groups_[label >> 28];
+        EpHandle& handle = group.handles[(label >> 24) & 0xf];
+        dispatch_.on_fetched(group, handle, ((label >> 23) & 1U) != 0, label & 0x7fffff, status, bytes);
+    }
+
+    /// A sum is complete; the buffer is this function's. What it frees goes to the handles in turn, beginning
+    /// with the next one.
+    void on_reduced(std::uint32_t accumulator, BufferId buffer) {
+        AccumulatorPool& pool = token_pool_.owns(accumulator) ? token_pool_ : entry_pool_;
+        if (!pool.owns(accumulator) || pool.job(accumulator).use == AccumulatorUse::free) {
+            return context_.hal().release(buffer);
+        }
+        const AccumulatorJob job = pool.job(accumulator);
+        pool.give_back(accumulator);
+        EpGroup& group = groups_[job.group];
+        EpHandle& handle = group.handles[job.handle];
+        switch (job.use) {
+            case AccumulatorUse::token: combine_.token_part_done(group, handle, job, buffer); break;
+            case AccumulatorUse::local: combine_.local_part_done(group, handle, job, buffer); break;
+            case AccumulatorUse::entry: partials_.send(group, handle, job, buffer); break;
+            case AccumulatorUse::free:
+            case AccumulatorUse::abandoned: context_.hal().release(buffer); break;
+        }
+        combine_.check_done(group, handle);
+        serve_all(group, handle);
+    }
+
+    void on_timer(std::uint32_t number) {
+        if (number / max_handles >= groups_.size()) return;
+        EpGroup& group = groups_[number / max_handles];
+        if (number % max_handles >= group.handles.size()) return;
+        EpHandle& handle = group.handles[number % max_handles];
+        if (is_busy(handle))
+            give_up(group, handle, any_failed(group) ? Status::rank_failed : Status::timeout);
+    }
+
+    /// The link of a device of the node went down, or came back: a rank that failed stays failed.
+    void on_scale_up_port(std::uint8_t local, bool up) {
+        if (up) return;
+        for (EpGroup& group : groups_) {
+            if (local >= group.parameters.ranks_per_node || local == group.local) continue;
+            combine_.gather().on_contributor_failed(group, local);
+            if (group.active) rank_failed(group, group.rank_at(group.node, local));
+        }
+    }
+
+    /// Accumulators and owed parts in use, for reports and tests.
+    [[nodiscard]] std::uint32_t accumulators_in_use() const {
+        return token_pool_.in_use() + entry_pool_.in_use();
+    }
+    [[nodiscard]] std::uint32_t partials_in_use() const { return partials_.in_use(); }
+    [[nodiscard]] std::span<const EpGroup> groups() const { return groups_; }
+
+    // What dispatch, combine, control and partials use.
+
+    auto& hal() { return context_.hal(); }
+    Context& context() { return context_; }
+    EpControl<Ep>& control() { return control_; }
+    EpDispatch<Ep>& dispatch() { return dispatch_; }
+    EpCombine<Ep>& combine() { return combine_; }
+    EpPartials<Ep>& partials() { return partials_; }
+    AccumulatorPool& token_pool() { return token_pool_; }
+    AccumulatorPool& entry_pool() { return entry_pool_; }
+    EpGroup& group(std::uint32_t number) { return groups_[number]; }
+
+    [[nodiscard]] static std::uint8_t handle_number(const EpGroup& group, const EpHandle& handle) {
+        return static_cast<std::uint8_t>(&handle - group.handles.data());
+    }
+
+    [[nodiscard]] static bool any_failed(const EpGroup& group) {
+        return std::any_of(group.failed.begin(), group.failed.end(),
+                           [](std::uint64_t word) { return word != 0; });
+    }
+
+    /// A call is in progress that can still succeed.
+    [[nodiscard]] static bool is_busy(const EpHandle& handle) {
+        return handle.state == HandleState::loading || handle.state == HandleState::counting ||
+               handle.state == HandleState::dispatching || handle.state == HandleState::combining;
+    }
+
+    [[nodiscard]] static TimerId timer(const EpGroup& group, const EpHandle& handle) {
+        return {TimerKind::ep_call, group.number * max_handles + handle_number(group, handle)};
+    }
+
+    [[nodiscard]] static std::uint64_t tag(const EpGroup& group, const EpHandle& handle, EpMessageKind kind,
+                                           std::uint16_t operation, std::uint32_t index) {
+        return EpTag{kind, group.number, handle_number(group, handle), operation, index}.pack();
+    }
+
+    [[nodiscard]] static std::uint32_t notify_tag(const EpGroup& group, const EpHandle& handle) {
+        return local_row_tag | (handle.operation & 0x7fffU) << 16 | std::uint32_t{group.number} << 8 |
+               handle_number(group, handle);
+    }
+
+    [[nodiscard]] static std::uint32_t fetch_label(const EpGroup& group, const EpHandle& handle, bool weights,
+                                                   std::uint32_t piece) {
+        return std::uint32_t{group.number} << 28 | std::uint32_t{handle_number(group, handle)} << 24 |
+               (weights ? 1U << 23 : 0U) | piece;
+    }
+
+    /// False, and nothing taken: no room now (refill() follows), or the rank is unreachable.
+    bool enqueue(EpGroup& group, EpHandle& handle, std::uint32_t rank, Opcode opcode, std::uint64_t tag,
+                 std::uint32_t length_bytes) {
+        if (!context_.transport().enqueue(group.qpn[rank], EpMessage{opcode, tag, length_bytes}))
+            return false;
+        ++handle.messages_in_flight;
+        return true;
+    }
+
+    /// The call cannot go on here: everybody is told, and the host gets `status`.
+    void give_up(EpGroup& group, EpHandle& handle, Status status) {
+        if (status != Status::rank_failed) control_.send_aborts(group, handle, status);
+        end(group, handle, status);
+    }
+
+    void end(EpGroup& group, EpHandle& handle, Status status) {
+        const bool combining = handle.state == HandleState::combining;
+        ending_.end(group, handle, status);
+        if (!combining) return;
+        --combining_;
+        serve_all(group, handle);
+    }
+    void try_end(EpGroup& group, EpHandle& handle) { ending_.try_end(group, handle); }
+
+    void complete(const EpGroup& group, const regmap::EpRequest& request, std::uint16_t request_index,
+                  Status status, std::uint32_t length) {
+        regmap::Completion completion{};
+        completion.user_data = request.user_data;
+        completion.object = group.number;
+        completion.length = length;
+        completion.request_index = request_index;
+        completion.opcode = static_cast<std::uint8_t>(request.opcode);
+        completion.status = status;
+        context_.queues().complete(group.queue, completion);
+    }
+
+  private:
+    static constexpr std::uint32_t max_groups =
+        15;  // fetch labels have four bits for the group; the 16th is create_label
+    static constexpr std::uint32_t max_accumulators = 0xffff;
+    static constexpr std::uint32_t create_label = 0xffffffffU;
+    static constexpr std::uint32_t local_row_tag = 0x80000000U;
+
+    void start() {
+        for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+            groups_[i] = EpGroup{};
+            groups_[i].number = static_cast<std::uint8_t>(i);
+        }
+        const std::size_t tokens = jobs_.size() * 5 / 8;
+        token_pool_ = AccumulatorPool(jobs_.first(tokens), 0);
+        entry_pool_ = AccumulatorPool(jobs_.subspan(tokens), static_cast<std::uint32_t>(tokens));
+        partials_.reset(slots_);
+        combining_ = 0;
+        creating_ = false;
+    }
+
+    EpGroup* find(std::uint32_t group, std::uint32_t handle) {
+        if (group >= groups_.size() || !groups_[group].active || handle >= groups_[group].handles.size())
+            return nullptr;
+        return &groups_[group];
+    }
+
+    [[nodiscard]] static std::uint32_t rank_of_device(const EpGroup& group, std::uint32_t device) {
+        const std::uint32_t rank = device - group.parameters.first_device;
+        return rank < group.parameters.ranks ? rank : no_index;
+    }
+
+    /// Ranks of other nodes only: the own node's do not send packets.
+    [[nodiscard]] static std::uint32_t rank_of_sender(const EpGroup& group, const Packet& packet) {
+        const std::uint32_t rank = rank_of_device(group, packet.source_device);
+        return rank != no_index && !group.is_local(rank) ? rank : no_index;
+    }
+
+    [[nodiscard]] std::uint32_t rank_of_qp(const EpGroup& group, std::uint32_t qpn) const {
+        const std::uint32_t rank = rank_of_device(group, context_.transport().peer_of(qpn));
+        return rank != no_index && group.qpn[rank] == qpn ? rank : no_index;
+    }
+
+    void group_parameters(Status status, std::span<const std::uint8_t> bytes) {
+        if (!creating_) return;
+        creating_ = false;
+        std::uint32_t number = 0;
+        while (number < groups_.size() && !is_available(groups_[number])) ++number;
+        if (status == Status::ok && number == groups_.size()) status = Status::limit_exceeded;
+        if (status == Status::ok) status = make(groups_[number], bytes);
+        context_.admin().complete(create_command_, number, status);
+    }
+
+    /// A group that was destroyed is not used again while something in the device still names its tables.
+    [[nodiscard]] bool is_available(const EpGroup& group) const {
+        if (group.active) return false;
+        for (const AccumulatorJob& job : jobs_) {
+            if (job.use != AccumulatorUse::free && job.group == group.number) return false;
+        }
+        return std::all_of(group.handles.begin(), group.handles.end(), [](const EpHandle& handle) {
+            return handle.messages_in_flight == 0 && handle.fetches_left == 0 && handle.local_in_flight == 0;
+        });
+    }
+
+    Status make(EpGroup& group, std::span<const std::uint8_t> bytes) {
+        regmap::GroupParameters parameters;
+        if (bytes.size() < sizeof(parameters)) return Status::invalid_length;
+        std::memcpy(&parameters, bytes.data(), sizeof(parameters));
+        if (const Status status = check_parameters(parameters, context_.config()); status != Status::ok)
+            return status;
+        const auto qpns = bytes.subspan(sizeof(parameters));
+        if (qpns.size() != parameters.ranks * sizeof(std::uint32_t)) return Status::invalid_length;
+        const std::size_t size = context_.config().group_memory_bytes;
+        const Status status =
+            make_group(group, parameters, context_.config(), memory_.subspan(group.number * size, size));
+        if (status != Status::ok) return status;
+        for (std::uint32_t rank = 0; rank < parameters.ranks; ++rank) {
+            std::memcpy(&group.qpn[rank], qpns.data() + rank * sizeof(std::uint32_t), sizeof(std::uint32_t));
+            if (!group.is_local(rank) && !is_connected(group, rank)) return Status::invalid_qp;
+        }
+        group.queue = create_queue_;
+        group.active = true;
+        return Status::ok;
+    }
+
+    [[nodiscard]] bool is_connected(const EpGroup& group, std::uint32_t rank) const {
+        const auto& transport = context_.transport();
+        const std::uint32_t qpn = group.qpn[rank];
+        return transport.is_usable(qpn) && transport.peer_of(qpn) == group.parameters.first_device + rank &&
+               transport.queue_pair(qpn)->mtu_bytes == group.parameters.mtu_bytes;
+    }
+
+    Status check_handle(const EpGroup& group, const regmap::EpRequest& request) const {
+        if (!group.active) return Status::invalid_group;
+        if (!is_known(request.opcode)) return Status::invalid_opcode;
+        if (request.handle >= group.handles.size()) return Status::invalid_handle;
+        const HandleState state = group.handles[request.handle].state;
+        return state == HandleState::free || state == HandleState::dispatched ? Status::ok
+                                                                              : Status::invalid_handle;
+    }
+
+    void begin(EpGroup& group, EpHandle& handle, const regmap::EpRequest& request,
+               std::uint16_t request_index) {
+        const bool cached = (request.flags & ep_flag_cached) != 0;
+        handle.request = request;
+        handle.request_index = request_index;
+        handle.kind = request.opcode == regmap::EpOpcode::combine ? CallKind::combine
+                      : cached                                    ? CallKind::cached_dispatch
+                                                                  : CallKind::dispatch;
+        handle.deadline_ns = context_.hal().now_ns() + std::uint64_t{request.timeout_us} * 1000;
+        context_.hal().set_timer(timer(group, handle), handle.deadline_ns);
+        if (handle.kind == CallKind::combine) {
+            ++combining_;
+            combine_.begin(group, handle);
+        } else {
+            dispatch_.begin(group, handle, cached);
+        }
+        const bool disagrees =
+            std::any_of(handle.peer.begin(), handle.peer.end(),
+                        [&](const PeerState& peer) { return EpControl<Ep>::disagrees(handle, peer); });
+        if (is_busy(handle) && disagrees) give_up(group, handle, Status::parameter_mismatch);
+    }
+
+    /// What peers said about calls before this one: serial numbers must not come round.
+    static void forget_old_news(EpHandle& handle) {
+        for (PeerState& peer : handle.peer) {
+            if (operation_before(peer.incoming.operation, handle.operation)) peer.incoming.valid = false;
+            if (operation_before(peer.ready_operation, handle.operation)) peer.ready_valid = false;
+            if (operation_before(peer.credit_operation, handle.operation)) peer.credit_valid = false;
+        }
+    }
+
+    void take_frame(const ScaleUpEvent& event) {
+        const ScaleUpHeader& frame = event.header;
+        EpGroup* group = find(frame.group, frame.handle);
+        auto& hal = context_.hal();
+        if (frame.kind == regmap::ScaleUpKind::contribution) return combine_.gather().on_refusal(frame);
+        if (group == nullptr || frame.source_local >= group->parameters.ranks_per_node ||
+            frame.source_rank >= group->parameters.ranks) {
+            if (frame.kind == regmap::ScaleUpKind::pull)
+                combine_.refuse_pull(frame, regmap::DropReason::unknown_operation);
+            else hal.count_drop(regmap::DropReason::unknown_operation);
+            return;
+        }
+        EpHandle& handle = group->handles[frame.handle];
+        switch (frame.kind) {
+            case regmap::ScaleUpKind::row: return dispatch_.on_target(*group, handle, event);
+            case regmap::ScaleUpKind::pull: return combine_.on_pull(*group, handle, frame);
+            case regmap::ScaleUpKind::control:
+                if (control_.take(*group, handle, group->rank_at(group->node, frame.source_local),
+                                  frame.control, event.control)) {
+                    return;
+                }
+                break;
+            case regmap::ScaleUpKind::contribution: break;
+        }
+        hal.count_drop(regmap::DropReason::malformed);
+    }
+
+    void local_row_sent(EpGroup& group, EpHandle& handle, std::uint32_t operation) {
+        if (operation != (handle.operation & 0x7fffU) || handle.local_in_flight == 0) return;
+        if (handle.state == HandleState::dispatching) return dispatch_.local_row_sent(group, handle);
+        --handle.local_in_flight;
+        try_end(group, handle);
+    }
+
+    /// Accumulators, or slots of parts owed, have become free: the other handles come first, `last` is the
+    /// last.
+    void serve_all(const EpGroup& group, const EpHandle& last) {
+        const auto count = static_cast<std::uint32_t>(groups_.size()) * max_handles;
+        std::uint32_t next = timer(group, last).number;
+        const std::uint32_t others =
+            combining_ > (last.state == HandleState::combining ? 1U : 0U) ? count - 1 : 0;
+        for (std::uint32_t i = 0; i < others; ++i) {
+            next = next + 1 == count ? 0 : next + 1;
+            serve(next);
+        }
+        serve(timer(group, last).number);
+    }
+
+    void serve(std::uint32_t number) {
+        EpGroup& group = groups_[number / max_handles];
+        if (number % max_handles >= group.handles.size()) return;
+        EpHandle& handle = group.handles[number % max_handles];
+        if (handle.state != HandleState::combining) return;
+        combine_.admit_tokens(group, handle);
+        combine_.gather().pump(group, handle);
+    }
+
+    void rank_failed(EpGroup& group, std::uint32_t rank) {
+        if (group.has_failed(rank)) return;
+        group.failed[rank / 64] |= 1ULL << (rank % 64);
+        partials_.retry();
+        const std::uint64_t grace_ns =
+            context_.hal().now_ns() + std::uint64_t{context_.registers().qp_time_limit_us()} * 1000;
+        for (EpHandle& handle : group.handles) {
+            control_.on_rank_failed(handle, rank);
+            if (!is_busy(handle)) continue;
+            if (handle.deadline_ns > grace_ns) {
+                handle.deadline_ns = grace_ns;
+                context_.hal().set_timer(timer(group, handle), grace_ns);
+            }
+            dispatch_.on_rank_failed(group, handle, rank);
+            combine_.on_rank_failed(group, handle, rank);
+        }
+    }
+
+    Context& context_;
+    EpControl<Ep> control_;
+    EpDispatch<Ep> dispatch_;
+    EpCombine<Ep> combine_;
+    EpPartials<Ep> partials_;
+    EpEnding<Ep> ending_;
+    std::span<EpGroup> groups_;
+    std::span<std::byte> memory_;
+    std::span<AccumulatorJob> jobs_;
+    std::span<PartialSlot> slots_;
+    AccumulatorPool token_pool_;
+    AccumulatorPool entry_pool_;
+    std::uint32_t combining_ = 0;  ///< Handles in a combine.
+    bool creating_ = false;
+    std::uint32_t create_queue_ = 0;
+    std::uint32_t create_command_ = 0;
+};
+
+}  // namespace plait::firmware

@@ -1,0 +1,312 @@
+#pragma once
+// Combine. The source admits tokens in order, as far as it has accumulators, and gives each row's entry
+// device credit for it; the entry pulls the contributions of its node over scale-up, adds them in rank order
+// and returns one row; the source adds the nodes' rows in node order. Nobody holds an accumulator while
+// waiting for somebody who needs one: the pool is split between tokens (source) and rows (entry), rows are
+// only gathered from devices that have joined, and a pull is always answered.
+
+#include <plait/firmware/ep_gather.hpp>
+#include <plait/firmware/ep_state.hpp>
+
+namespace plait::firmware {
+
+/// `Core` is Ep<Context>. This is the source's and the contributor's side; EpGather is the entry's.
+template <class Core>
+class EpCombine {
+  public:
+    explicit EpCombine(Core& core) : core_(core), gather_(core) {}
+
+    EpGather<Core>& gather() { return gather_; }
+
+    /// The request has been checked.
+    void begin(EpGroup& group, EpHandle& handle) {
+        handle.state = HandleState::combining;
+        handle.next_token = 0;
+        handle.tokens_left = handle.token_count;
+        handle.missing_rows = 0;
+        for (RowInfo& row : handle.rows.first(handle.row_count)) {
+            row.arrived = 0;
+            row.missing = false;
+        }
+        for (Destination& destination : handle.destination) destination.credited = 0;
+        expect_pulls(group, handle);
+        gather_.begin(group, handle);
+        core_.control().announce_ready(group, handle, false);
+        admit_tokens(group, handle);
+        gather_.queue_all(group, handle);
+        check_done(group, handle);
+    }
+
+    /// Takes accumulators for the next tokens and credits their rows.
+    void admit_tokens(EpGroup& group, EpHandle& handle) {
+        AccumulatorPool& pool = core_.token_pool();
+        bool admitted = false;
+        while (handle.state == HandleState::combining && handle.next_token < handle.token_count &&
+               pool.available() >= group.parts && pool.in_use() + group.parts <= group.token_limit) {
+            admit(group, handle, handle.next_token++);
+            admitted = true;
+        }
+        if (admitted) gather_.queue_source(group, handle, group.parameters.rank);
+    }
+
+    /// An entry of the node asks for part of this rank's output. It is answered whatever the state: the
+    /// entry's accumulator must not wait for ever.
+    void on_pull(EpGroup& group, EpHandle& handle, const ScaleUpHeader& pull) {
+        PeerState& peer = handle.peer[pull.source_rank];
+        const bool known = handle.state == HandleState::combining && pull.operation == handle.operation;
+        const bool fits = known && pull.index < peer.rows_to_me && pull.length != 0 &&
+                          pull.offset < group.output_bytes && pull.length <= group.output_bytes - pull.offset;
+        if (!fits)
+            return refuse_pull(pull,
+                               known ? regmap::DropReason::malformed : regmap::DropReason::unknown_operation);
+        const std::uint32_t entry = pull.source_local;
+        ScaleUpHeader answer = pull;
+        answer.kind = regmap::ScaleUpKind::contribution;
+        answer.source_local = static_cast<std::uint8_t>(group.local);
+        const std::uint64_t slot = peer.base_slot + pull.index;
+        Payload payload;
+        payload.segments[0] =
+            Segment{handle.request.x.address + slot * group.output_bytes + pull.offset, pull.length};
+        payload.segment_count = 1;
+        bool is_last = false;
+        if (peer.pulls_left[entry] != 0) {
+            --peer.pulls_left[entry];
+            --handle.pulls_left;
+            is_last = --handle.pulls_by_entry[entry] == 0 && !handle.is_leaving[entry];
+        }
+        if (is_last) {
+            handle.is_leaving[entry] = true;
+            handle.leaving_tag[entry] = answer.tag;
+            ++handle.pulls_leaving;
+        }
+        core_.hal().scale_up(static_cast<std::uint8_t>(1U << entry), answer, {}, payload, is_last);
+    }
+
+    /// Tells the entry that nothing comes for its pull.
+    void refuse_pull(const ScaleUpHeader& pull, regmap::DropReason reason) {
+        core_.hal().count_drop(reason);
+        ScaleUpHeader answer = pull;
+        answer.kind = regmap::ScaleUpKind::contribution;
+        answer.status = regmap::Status::aborted;
+        answer.length = 0;
+        core_.hal().scale_up(static_cast<std::uint8_t>(1U << pull.source_local), answer, {}, Payload{},
+                             false);
+    }
+
+    /// The last contribution to an entry has left. False: none with this tag was leaving.
+    bool contribution_sent(EpGroup& group, EpHandle& handle, std::uint32_t tag) {
+        for (std::uint32_t entry = 0; entry < handle.is_leaving.size(); ++entry) {
+            if (!handle.is_leaving[entry] || handle.leaving_tag[entry] != tag) continue;
+            handle.is_leaving[entry] = false;
+            --handle.pulls_leaving;
+            check_done(group, handle);
+            core_.try_end(group, handle);
+            return true;
+        }
+        return false;
+    }
+
+    void on_ready(EpGroup& group, EpHandle& handle) { gather_.queue_all(group, handle); }
+
+    void on_credit(EpGroup& group, EpHandle& handle, std::uint32_t source) {
+        gather_.queue_source(group, handle, source);
+        gather_.pump(group, handle);
+    }
+
+    /// A node's row comes back to this source. none: it was taken, with its buffer.
+    regmap::NackReason on_partial(EpGroup& group, EpHandle& handle, std::uint32_t entry_rank,
+                                  const PacketEvent& event) {
+        const Packet& packet = event.packet;
+        const PartialHeader& partial = packet.partial;
+        auto& hal = core_.hal();
+        if (operation_before(handle.operation, partial.operation))
+            return regmap::NackReason::unknown_operation;
+        if (handle.state != HandleState::combining || partial.operation != handle.operation) {
+            hal.count_drop(regmap::DropReason::unknown_operation);
+            hal.release(event.buffer);
+            return regmap::NackReason::none;
+        }
+        const std::uint32_t part = partial.row_offset / group.part_bytes;
+        if (partial.token >= handle.next_token || part >= group.parts ||
+            partial.row_offset % group.part_bytes != 0 || packet.payload_bytes != part_length(group, part) ||
+            packet.message_bytes != packet.payload_bytes) {
+            return regmap::NackReason::invalid_request;
+        }
+        const TokenRows& rows = handle.tokens[partial.token];
+        for (std::uint32_t i = 0; i < rows.count; ++i) {
+            RowInfo& row = handle.rows[rows.first + i];
+            if (row.node != partial.node) continue;
+            if (row.entry_rank != entry_rank || row.node == group.node || ((row.arrived >> part) & 1U) != 0)
+                break;
+            row.arrived |= 1U << part;
+            if (partial.missing != 0) mark_missing(handle, row);
+            hal.reduce_add(token_accumulator(group, handle, partial.token, part),
+                           static_cast<std::uint8_t>(i), event.buffer);
+            return regmap::NackReason::none;
+        }
+        return regmap::NackReason::invalid_request;
+    }
+
+    /// A part of the own node's share of a token is summed up. The buffer is this function's.
+    void local_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
+        if (job.missing != 0)
+            mark_missing(handle, handle.rows[handle.tokens[job.token].first + job.position]);
+        core_.hal().reduce_add(token_accumulator(group, handle, job.token, job.part), job.position, buffer);
+    }
+
+    /// A part of a token is complete. The buffer is this function's.
+    void token_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
+        auto& hal = core_.hal();
+        const std::uint64_t offset =
+            std::uint64_t{job.token} * group.output_bytes + std::uint64_t{job.part} * group.part_bytes;
+        hal.place(buffer, 0, Segment{handle.request.recv_x.address + offset, part_length(group, job.part)});
+        hal.release(buffer);
+        if (--handle.tokens[job.token].parts_left == 0) --handle.tokens_left;
+        check_done(group, handle);
+    }
+
+    /// A rank is gone: its rows and contributions will not come, and what it would take is not owed.
+    void on_rank_failed(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
+        if (handle.state != HandleState::combining) return;
+        for (std::uint32_t token = 0; token < handle.next_token; ++token) {
+            const TokenRows& rows = handle.tokens[token];
+            if (rows.parts_left == 0) continue;
+            for (std::uint32_t i = 0; i < rows.count; ++i) {
+                RowInfo& row = handle.rows[rows.first + i];
+                if (row.entry_rank == rank && row.node != group.node) skip_row(group, handle, row, i);
+            }
+        }
+        forget_pulls(group, handle, rank);
+        gather_.on_rank_failed(group, handle, rank);
+        check_done(group, handle);
+    }
+
+    /// Gives back the accumulators of a call that ends without its result.
+    void abandon(EpGroup& group, EpHandle& handle) {
+        AccumulatorPool& pool = core_.token_pool();
+        const std::uint8_t number = core_.handle_number(group, handle);
+        pool.for_each([&](std::uint32_t accumulator, const AccumulatorJob& job) {
+            if (job.group != group.number || job.handle != number) return;
+            core_.hal().reduce_close(accumulator);
+            pool.give_back(accumulator);
+        });
+        gather_.abandon(group, handle);
+    }
+
+    void check_done(EpGroup& group, EpHandle& handle) {
+        if (handle.state != HandleState::combining || handle.tokens_left != 0 || handle.pulls_left != 0 ||
+            handle.pulls_leaving != 0 || handle.partials_left != 0) {
+            return;
+        }
+        const bool whole = handle.missing_rows == 0 && !core_.any_failed(group);
+        core_.end(group, handle, whole ? regmap::Status::ok : regmap::Status::rank_failed);
+    }
+
+    /// Marks who kept the combine from ending.
+    void missing_ranks(const EpGroup& group, const EpHandle& handle,
+                       std::array<std::uint64_t, 4>& mask) const {
+        auto mark = [&](std::uint32_t rank) { mask[rank / 64] |= 1ULL << (rank % 64); };
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            const PeerState& peer = handle.peer[rank];
+            if (group.is_local(rank)) {
+                if (!is_contributor_ready(group, handle, rank)) mark(rank);
+            } else if (!group.has_failed(rank) &&
+                       std::uint64_t{peer.rows_via_me} * group.parts != peer.partials_done) {
+                mark(rank);
+            }
+        }
+        for (std::uint32_t token = 0; token < handle.next_token; ++token) {
+            const TokenRows& rows = handle.tokens[token];
+            if (rows.parts_left == 0) continue;
+            for (const RowInfo& row : handle.rows.subspan(rows.first, rows.count)) {
+                if (row.node != group.node && row.arrived != all_parts(group)) mark(row.entry_rank);
+            }
+        }
+    }
+
+  private:
+    [[nodiscard]] static std::uint32_t all_parts(const EpGroup& group) {
+        return static_cast<std::uint32_t>((std::uint64_t{1} << group.parts) - 1);
+    }
+
+    [[nodiscard]] static std::uint32_t token_accumulator(const EpGroup& group, const EpHandle& handle,
+                                                         std::uint32_t token, std::uint32_t part) {
+        return handle.token_accumulators[std::size_t{token} * group.parts + part];
+    }
+
+    static void mark_missing(EpHandle& handle, RowInfo& row) {
+        if (!row.missing) ++handle.missing_rows;
+        row.missing = true;
+    }
+
+    void admit(EpGroup& group, EpHandle& handle, std::uint32_t token) {
+        TokenRows& rows = handle.tokens[token];
+        rows.parts_left = static_cast<std::uint16_t>(group.parts);
+        for (std::uint32_t part = 0; part < group.parts; ++part) {
+            const std::uint32_t accumulator =
+                core_.token_pool().take({.use = AccumulatorUse::token,
+                                         .group = group.number,
+                                         .handle = core_.handle_number(group, handle),
+                                         .part = static_cast<std::uint16_t>(part),
+                                         .token = token});
+            handle.token_accumulators[std::size_t{token} * group.parts + part] =
+                static_cast<std::uint16_t>(accumulator);
+            core_.hal().reduce_open(accumulator, static_cast<std::uint8_t>(rows.count),
+                                    part_length(group, part) / 2);
+        }
+        for (std::uint32_t i = 0; i < rows.count; ++i) {
+            RowInfo& row = handle.rows[rows.first + i];
+            if (row.node == group.node) continue;  // gathered by this device itself
+            ++handle.destination[row.entry_rank].credited;
+            if (group.has_failed(row.entry_rank)) skip_row(group, handle, row, i);
+            else core_.control().send(group, handle, row.entry_rank, regmap::EpControlKind::credit);
+        }
+    }
+
+    void skip_row(EpGroup& group, EpHandle& handle, RowInfo& row, std::uint32_t position) {
+        for (std::uint32_t part = 0; part < group.parts; ++part) {
+            if (((row.arrived >> part) & 1U) != 0) continue;
+            row.arrived |= 1U << part;
+            mark_missing(handle, row);
+            core_.hal().reduce_skip(token_accumulator(group, handle, row.token, part),
+                                    static_cast<std::uint8_t>(position));
+        }
+    }
+
+    /// Every row that came from a live rank by way of a live entry will be pulled by that entry.
+    void expect_pulls(const EpGroup& group, EpHandle& handle) {
+        handle.pulls_left = 0;
+        handle.pulls_leaving = 0;
+        handle.pulls_by_entry.fill(0);
+        handle.is_leaving.fill(false);
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            PeerState& peer = handle.peer[rank];
+            peer.pulls_left.fill(0);
+            if (group.has_failed(rank)) continue;
+            for (std::uint32_t entry = 0; entry < group.parameters.ranks_per_node; ++entry) {
+                if (group.has_failed(group.rank_at(group.node, entry))) continue;
+                peer.pulls_left[entry] = peer.rows_by_entry[entry] * group.parts;
+                handle.pulls_by_entry[entry] += peer.pulls_left[entry];
+                handle.pulls_left += peer.pulls_left[entry];
+            }
+        }
+    }
+
+    /// What is not expected any more when `rank` is gone, as the source of rows and as an entry.
+    void forget_pulls(const EpGroup& group, EpHandle& handle, std::uint32_t rank) {
+        auto forget = [&](PeerState& peer, std::uint32_t entry) {
+            handle.pulls_left -= peer.pulls_left[entry];
+            handle.pulls_by_entry[entry] -= peer.pulls_left[entry];
+            peer.pulls_left[entry] = 0;
+        };
+        for (std::uint32_t entry = 0; entry < group.parameters.ranks_per_node; ++entry)
+            forget(handle.peer[rank], entry);
+        if (!group.is_local(rank)) return;
+        for (PeerState& peer : handle.peer) forget(peer, rank % group.parameters.ranks_per_node);
+    }
+
+    Core& core_;
+    EpGather<Core> gather_;
+};
+
+}  // namespace plait::firmware

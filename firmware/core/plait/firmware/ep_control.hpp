@@ -1,0 +1,265 @@
+#pragma once
+// Control messages between the ranks of a group: over the planes to other nodes, over scale-up within the
+// node.
+
+#include <algorithm>
+#include <cstring>
+#include <plait/firmware/ep_group.hpp>
+#include <plait/firmware/ep_state.hpp>
+
+namespace plait::firmware {
+
+using regmap::EpControlKind;
+
+/// `Core` is Ep<Context>.
+template <class Core>
+class EpControl {
+  public:
+    explicit EpControl(Core& core) : core_(core) {}
+
+    /// A new call: what was not sent yet of the last one is of no use to anybody (the aborts are).
+    void begin(EpHandle& handle) {
+        handle.controls_left = 0;
+        for (Destination& destination : handle.destination)
+            destination.control_pending &= bit(EpControlKind::abort);
+    }
+
+    void send(EpGroup& group, EpHandle& handle, std::uint32_t rank, EpControlKind kind) {
+        if (group.is_local(rank)) return send_local(group, handle, rank, kind);
+        Destination& destination = handle.destination[rank];
+        destination.control_pending |= bit(kind);
+        if (kind == EpControlKind::abort) destination.abort_operation = handle.operation;
+        if (must_arrive(kind)) ++handle.controls_left;
+        flush(group, handle, rank);
+    }
+
+    /// The call is given up here for `reason`: every rank learns it.
+    void send_aborts(EpGroup& group, EpHandle& handle, regmap::Status reason) {
+        handle.abort_status = reason;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            if (rank != group.parameters.rank && !group.has_failed(rank))
+                send(group, handle, rank, EpControlKind::abort);
+        }
+    }
+
+    /// Every rank (dispatch), or the node's (combine), learns that this one has joined the call.
+    void announce_ready(EpGroup& group, EpHandle& handle, bool everywhere) {
+        PeerState& self = handle.peer[group.parameters.rank];
+        self.ready_valid = true;
+        self.ready_operation = handle.operation;
+        self.ready_kind = handle.kind;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            if (rank == group.parameters.rank || group.has_failed(rank)) continue;
+            if (everywhere || group.is_local(rank)) send(group, handle, rank, EpControlKind::ready);
+        }
+    }
+
+    /// Hands what waits for `rank` to its queue pair, as far as it takes it. One message of a kind is under
+    /// way at once.
+    void flush(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
+        Destination& destination = handle.destination[rank];
+        const auto waiting =
+            static_cast<std::uint8_t>(destination.control_pending & ~destination.control_in_flight);
+        for (std::uint32_t left = waiting; left != 0; left &= left - 1) {
+            const auto kind = static_cast<EpControlKind>(std::countr_zero(left));
+            const bool counts = kind == EpControlKind::counts;
+            const std::uint16_t operation =
+                kind == EpControlKind::abort ? destination.abort_operation : handle.operation;
+            const std::uint64_t tag = core_.tag(group, handle, EpMessageKind::control, operation,
+                                                rank << 8 | static_cast<std::uint32_t>(kind));
+            const std::uint32_t length = counts ? counts_bytes(group.parameters) : 0;
+            if (!core_.enqueue(group, handle, rank, Opcode::mp_ep_control, tag, length)) return;
+            if (counts) ++handle.table_messages;
+            destination.control_pending = static_cast<std::uint8_t>(destination.control_pending & ~bit(kind));
+            destination.control_in_flight |= bit(kind);
+        }
+    }
+
+    /// The transport is done with a message.
+    void done(EpGroup& group, EpHandle& handle, const EpTag& tag) {
+        const std::uint32_t rank = tag.index >> 8;
+        const auto kind = static_cast<EpControlKind>(tag.index & 0xff);
+        Destination& destination = handle.destination[rank];
+        destination.control_in_flight = static_cast<std::uint8_t>(destination.control_in_flight & ~bit(kind));
+        if (kind == EpControlKind::counts) --handle.table_messages;
+        if (must_arrive(kind) && tag.operation == handle.operation) --handle.controls_left;
+        flush(group, handle, rank);
+    }
+
+    /// What waits for a rank that is gone is not sent.
+    void on_rank_failed(EpHandle& handle, std::uint32_t rank) {
+        Destination& destination = handle.destination[rank];
+        for (const EpControlKind kind : {EpControlKind::counts, EpControlKind::ready}) {
+            if ((destination.control_pending & bit(kind)) != 0) --handle.controls_left;
+        }
+        destination.control_pending = 0;
+    }
+
+    /// Fills in the packet of a message. Counts whose call was given up are gone: an abort takes their place.
+    void build(const EpGroup& group, const EpHandle& handle, const EpTag& tag, Packet& packet,
+               Payload& payload) {
+        const std::uint32_t rank = tag.index >> 8;
+        auto kind = static_cast<EpControlKind>(tag.index & 0xff);
+        packet.ack_request = true;
+        if (kind == EpControlKind::counts) {
+            const bool current =
+                tag.operation == handle.operation &&
+                (handle.state == HandleState::counting || handle.state == HandleState::dispatching ||
+                 (handle.state == HandleState::ending && handle.tables_busy));
+            if (!current) kind = EpControlKind::abort;
+            payload.inline_bytes = counts_payload(group, handle, rank);
+        }
+        packet.control = header(group, handle, rank, kind, tag.operation);
+    }
+
+    /// A message from `rank`. False: malformed, nothing taken. What is about a call that is over here is
+    /// taken and forgotten; what is about a later one is kept.
+    bool take(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control,
+              std::span<const std::uint8_t> bytes) {
+        switch (control.kind) {
+            case EpControlKind::counts: return take_counts(group, handle, rank, control, bytes);
+            case EpControlKind::ready: return take_ready(group, handle, rank, control);
+            case EpControlKind::credit: return take_credit(group, handle, rank, control);
+            case EpControlKind::abort: take_abort(group, handle, control); return true;
+        }
+        return false;
+    }
+
+    /// Has a peer said something that does not fit this rank's call? Then not all ranks have posted the same.
+    [[nodiscard]] static bool disagrees(const EpHandle& handle, const PeerState& peer) {
+        const std::uint16_t operation = handle.operation;
+        return (peer.incoming.valid && peer.incoming.operation == operation &&
+                handle.kind != CallKind::dispatch) ||
+               (peer.ready_valid && peer.ready_operation == operation && handle.kind != peer.ready_kind) ||
+               (peer.credit_valid && peer.credit_operation == operation && handle.kind != CallKind::combine);
+    }
+
+  private:
+    static constexpr unsigned calls_ahead = 8;  // a peer's aborts are remembered so far
+
+    [[nodiscard]] static constexpr std::uint8_t bit(EpControlKind kind) {
+        return static_cast<std::uint8_t>(1U << static_cast<unsigned>(kind));
+    }
+
+    /// Counts and ready: the call does not end before the peer has them.
+    [[nodiscard]] static constexpr bool must_arrive(EpControlKind kind) {
+        return kind == EpControlKind::counts || kind == EpControlKind::ready;
+    }
+
+    ControlHeader header(const EpGroup& group, const EpHandle& handle, std::uint32_t rank, EpControlKind kind,
+                         std::uint16_t operation) const {
+        ControlHeader control{.group = group.number,
+                              .handle = core_.handle_number(group, handle),
+                              .operation = operation,
+                              .kind = kind};
+        switch (kind) {
+            case EpControlKind::counts: control.value = group.hash; break;
+            case EpControlKind::ready: control.value = static_cast<std::uint32_t>(handle.kind); break;
+            case EpControlKind::credit: control.value = handle.destination[rank].credited; break;
+            case EpControlKind::abort: control.status = handle.abort_status; break;
+        }
+        return control;
+    }
+
+    /// Payload of a counts message, in memory that is read before the next one is made.
+    std::span<const std::uint8_t> counts_payload(const EpGroup& group, const EpHandle& handle,
+                                                 std::uint32_t rank) {
+        const std::uint32_t own = group.parameters.experts / group.parameters.ranks;
+        const Destination& destination = handle.destination[rank];
+        counts_[0] = destination.rows_to;
+        counts_[1] = destination.rows_via;
+        std::copy_n(handle.expert_rows.begin() + rank * own, own, counts_.begin() + 2);
+        return {reinterpret_cast<const std::uint8_t*>(counts_.data()), counts_bytes(group.parameters)};
+    }
+
+    void send_local(EpGroup& group, EpHandle& handle, std::uint32_t rank, EpControlKind kind) {
+        ScaleUpHeader frame;
+        frame.kind = regmap::ScaleUpKind::control;
+        frame.group = group.number;
+        frame.handle = core_.handle_number(group, handle);
+        frame.source_local = static_cast<std::uint8_t>(group.local);
+        frame.source_rank = static_cast<std::uint16_t>(group.parameters.rank);
+        frame.operation = handle.operation;
+        frame.control = header(group, handle, rank, kind, handle.operation);
+        Payload payload;
+        if (kind == EpControlKind::counts) {
+            payload.inline_bytes = counts_payload(group, handle, rank);
+            frame.length = counts_bytes(group.parameters);
+        }
+        core_.hal().scale_up(static_cast<std::uint8_t>(1U << (rank % group.parameters.ranks_per_node)), frame,
+                             {}, payload, false);
+    }
+
+    /// A message about the call in progress that does not fit it ends the call for everybody.
+    bool checked(EpGroup& group, EpHandle& handle, const PeerState& peer) {
+        if (!core_.is_busy(handle) || !disagrees(handle, peer)) return true;
+        core_.give_up(group, handle, regmap::Status::parameter_mismatch);
+        return false;
+    }
+
+    bool take_counts(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control,
+                     std::span<const std::uint8_t> bytes) {
+        if (control.value != group.hash) {
+            if (core_.is_busy(handle)) core_.give_up(group, handle, regmap::Status::parameter_mismatch);
+            return true;
+        }
+        PeerState& peer = handle.peer[rank];
+        if (bytes.size() != counts_bytes(group.parameters)) return false;
+        if (peer.incoming.valid && operation_before(control.operation, peer.incoming.operation)) return true;
+        std::uint32_t words[2];
+        std::memcpy(words, bytes.data(), sizeof(words));
+        if (words[0] > group.parameters.max_tokens || words[1] > group.parameters.max_tokens) return false;
+        peer.incoming = {
+            .valid = true, .operation = control.operation, .rows_to_me = words[0], .rows_via_me = words[1]};
+        const std::uint32_t own = group.parameters.experts / group.parameters.ranks;
+        std::memcpy(handle.incoming_expert_rows.data() + std::size_t{rank} * own,
+                    bytes.data() + sizeof(words), own * sizeof(std::uint32_t));
+        if (checked(group, handle, peer)) core_.dispatch().check_counts(group, handle);
+        return true;
+    }
+
+    bool take_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control) {
+        PeerState& peer = handle.peer[rank];
+        if (control.value == 0 || control.value > static_cast<std::uint32_t>(CallKind::combine)) return false;
+        if (peer.ready_valid && !operation_before(peer.ready_operation, control.operation)) return true;
+        peer.ready_valid = true;
+        peer.ready_operation = control.operation;
+        peer.ready_kind = static_cast<CallKind>(control.value);
+        if (!checked(group, handle, peer)) return true;
+        core_.dispatch().on_ready(group, handle, rank);
+        if (group.is_local(rank)) core_.combine().on_ready(group, handle);
+        return true;
+    }
+
+    bool take_credit(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control) {
+        PeerState& peer = handle.peer[rank];
+        if (group.is_local(rank)) return false;
+        const bool known = peer.credit_valid &&
+                           (operation_before(control.operation, peer.credit_operation) ||
+                            (control.operation == peer.credit_operation && control.value <= peer.credit));
+        if (known) return true;
+        peer.credit_valid = true;
+        peer.credit_operation = control.operation;
+        peer.credit = control.value;
+        if (checked(group, handle, peer)) core_.combine().on_credit(group, handle, rank);
+        return true;
+    }
+
+    void take_abort(EpGroup& group, EpHandle& handle, const ControlHeader& control) {
+        const bool mismatch = control.status == regmap::Status::parameter_mismatch;
+        const regmap::Status status = mismatch ? control.status : regmap::Status::aborted;
+        if (control.operation == handle.operation) {
+            if (core_.is_busy(handle)) core_.end(group, handle, status);
+            return;
+        }
+        const auto ahead = static_cast<std::uint16_t>(control.operation - handle.operation - 1);
+        if (ahead >= calls_ahead) return;
+        handle.aborted = static_cast<std::uint8_t>(handle.aborted | 1U << ahead);
+        handle.aborted_status = status;
+    }
+
+    Core& core_;
+    std::array<std::uint32_t, regmap::max_control_bytes / sizeof(std::uint32_t)> counts_{};
+};
+
+}  // namespace plait::firmware

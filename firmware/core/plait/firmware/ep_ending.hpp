@@ -1,0 +1,96 @@
+#pragma once
+// The end of an EP call: its result, and its completion as soon as the device has let go of its memory.
+
+#include <algorithm>
+#include <plait/firmware/ep_state.hpp>
+
+namespace plait::firmware {
+
+/// `Core` is Ep<Context>.
+template <class Core>
+class EpEnding {
+  public:
+    explicit EpEnding(Core& core) : core_(core) {}
+
+    /// The call in progress is over with `status`. Its completion follows at once, or when what is on its way
+    /// out of its memory has left: rows not yet acknowledged (the time limit of their queue pairs bounds
+    /// that), own-node rows and contributions that are being read.
+    void end(EpGroup& group, EpHandle& handle, regmap::Status status) {
+        core_.hal().cancel_timer(core_.timer(group, handle));
+        const bool combining = handle.state == HandleState::combining;
+        const bool dispatching = handle.state == HandleState::dispatching;
+        const bool usable =
+            status == regmap::Status::ok || (status == regmap::Status::rank_failed && dispatching);
+        handle.end_status = status;
+        handle.result_counts = !combining && usable;
+        handle.tables_busy = dispatching;
+        make_result(group, handle, status);
+        if (combining) core_.combine().abandon(group, handle);
+        else handle.routed = usable;
+        handle.state = HandleState::ending;
+        core_.partials().retry();
+        try_end(group, handle);
+    }
+
+    /// Completes a call that is over, if nothing holds it back any more.
+    void try_end(EpGroup& group, EpHandle& handle) {
+        const bool busy = handle.fetches_left != 0 || handle.local_in_flight != 0 ||
+                          handle.pulls_leaving != 0 || (handle.tables_busy && handle.table_messages != 0);
+        if (handle.state != HandleState::ending || busy) return;
+        handle.state = handle.routed ? HandleState::dispatched : HandleState::free;
+        write_result(group, handle);
+        core_.complete(group, handle.request, handle.request_index, handle.end_status,
+                       handle.result.received_rows);
+    }
+
+  private:
+    void make_result(const EpGroup& group, EpHandle& handle, regmap::Status status) {
+        const bool combining = handle.state == HandleState::combining;
+        const bool received = handle.state == HandleState::dispatching;
+        regmap::EpResult& result = handle.result;
+        result = regmap::EpResult{};
+        result.status = static_cast<std::uint32_t>(status);
+        if (combining) {
+            result.received_rows = handle.token_count - handle.tokens_left;
+            result.missing_rows = handle.missing_rows;
+        } else if (received) {
+            result.received_rows = handle.received_rows;
+            result.missing_rows =
+                static_cast<std::uint32_t>((handle.parts_left + group.row_parts - 1) / group.row_parts);
+        }
+        std::array<std::uint64_t, 4> missing{};
+        if (status == regmap::Status::timeout || status == regmap::Status::rank_failed) {
+            if (combining) core_.combine().missing_ranks(group, handle, missing);
+            else if (handle.state != HandleState::loading)
+                core_.dispatch().missing_ranks(group, handle, missing);
+        }
+        for (std::size_t i = 0; i < missing.size(); ++i)
+            result.failed_ranks[i] = group.failed[i] | missing[i];
+    }
+
+    /// The record, then for a dispatch its rows per local expert and per source rank.
+    void write_result(const EpGroup& group, const EpHandle& handle) {
+        auto& hal = core_.hal();
+        const std::uint64_t address = handle.request.result.address;
+        hal.write(address, {reinterpret_cast<const std::uint8_t*>(&handle.result), sizeof(handle.result)});
+        if (!handle.result_counts) return;
+        const std::uint32_t ranks = group.parameters.ranks;
+        const std::uint32_t own = group.parameters.experts / ranks;
+        const std::uint64_t counts = address + sizeof(handle.result);
+        std::fill_n(words_.begin(), own, 0U);
+        for (std::uint32_t i = 0; i < ranks * own; ++i) words_[i % own] += handle.peer_expert_rows[i];
+        write_words(counts, own);
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) words_[rank] = handle.peer[rank].rows_to_me;
+        write_words(counts + own * sizeof(std::uint32_t), ranks);
+    }
+
+    void write_words(std::uint64_t address, std::uint32_t count) {
+        core_.hal().write(
+            address, {reinterpret_cast<const std::uint8_t*>(words_.data()), count * sizeof(std::uint32_t)});
+    }
+
+    Core& core_;
+    std::array<std::uint32_t, regmap::max_ranks> words_{};
+};
+
+}  // namespace plait::firmware

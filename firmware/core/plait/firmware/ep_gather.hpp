@@ -1,0 +1,255 @@
+#pragma once
+// Combine at the entry device: the contributions of the node meet, and one part returns to its source.
+
+#include <bit>
+#include <plait/firmware/ep_pools.hpp>
+#include <plait/firmware/ep_state.hpp>
+
+namespace plait::firmware {
+
+/// Bytes of a part of a combined row.
+constexpr std::uint32_t part_length(const EpGroup& group, std::uint32_t part) {
+    return std::min(group.part_bytes, group.output_bytes - part * group.part_bytes);
+}
+
+/// Has `rank` of the own node joined the combine, or gone?
+inline bool is_contributor_ready(const EpGroup& group, const EpHandle& handle, std::uint32_t rank) {
+    const PeerState& peer = handle.peer[rank];
+    return group.has_failed(rank) ||
+           (peer.ready_valid && !operation_before(peer.ready_operation, handle.operation));
+}
+
+/// `Core` is Ep<Context>.
+template <class Core>
+class EpGather {
+  public:
+    static constexpr std::uint32_t partials_ahead_limit = 32;  ///< Parts open to one source.
+
+    explicit EpGather(Core& core) : core_(core) {}
+
+    void begin(EpGroup& group, EpHandle& handle) {
+        handle.partials_left = 0;
+        handle.gather_head = handle.gather_count = 0;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            PeerState& peer = handle.peer[rank];
+            peer.entry_row = peer.entry_part = peer.partials_open = peer.partials_done = 0;
+            peer.gather_queued = false;
+            if (!group.has_failed(rank))
+                handle.partials_left += std::uint64_t{peer.rows_via_me} * group.parts;
+        }
+        handle.peer[group.parameters.rank].entry_row = handle.destination[group.parameters.rank].first_row;
+    }
+
+    /// Gathers rows for the sources in turn, one part each, as long as accumulators are free.
+    void pump(EpGroup& group, EpHandle& handle) {
+        while (handle.state == HandleState::combining && handle.gather_count != 0 && has_room(group)) {
+            const std::uint32_t source = handle.gather_ring[handle.gather_head];
+            handle.gather_head =
+                (handle.gather_head + 1) % static_cast<std::uint32_t>(handle.gather_ring.size());
+            --handle.gather_count;
+            handle.peer[source].gather_queued = false;
+            const bool is_own = source == group.parameters.rank;
+            if (is_own ? gather_local(group, handle) : gather_for(group, handle, source))
+                queue_source(group, handle, source);
+        }
+        if (handle.partials_left == 0) core_.combine().check_done(group, handle);
+    }
+
+    /// A source gave credit, a contributor became ready, or an acknowledgement made room.
+    void queue_source(EpGroup& group, EpHandle& handle, std::uint32_t source) {
+        PeerState& peer = handle.peer[source];
+        const bool is_own = source == group.parameters.rank;
+        if (handle.state != HandleState::combining || peer.gather_queued ||
+            (group.is_local(source) && !is_own))
+            return;
+        peer.gather_queued = true;
+        const auto size = static_cast<std::uint32_t>(handle.gather_ring.size());
+        handle.gather_ring[(handle.gather_head + handle.gather_count++) % size] =
+            static_cast<std::uint16_t>(source);
+    }
+
+    void queue_all(EpGroup& group, EpHandle& handle) {
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) queue_source(group, handle, rank);
+        pump(group, handle);
+    }
+
+    /// A part owed to `source` is acknowledged, or the source has gone.
+    void partial_done(EpGroup& group, EpHandle& handle, std::uint32_t source) {
+        PeerState& peer = handle.peer[source];
+        --peer.partials_open;
+        ++peer.partials_done;
+        --handle.partials_left;
+        queue_source(group, handle, source);
+        pump(group, handle);
+    }
+
+    /// A contributor's refusal: its position will not come.
+    void on_refusal(const ScaleUpHeader& frame) {
+        AccumulatorPool& pool = core_.entry_pool();
+        const std::uint32_t accumulator = frame.tag >> 8;
+        if (!pool.owns(accumulator)) return core_.hal().count_drop(regmap::DropReason::malformed);
+        AccumulatorJob& job = pool.job(accumulator);
+        const auto contributor = static_cast<std::uint8_t>(1U << frame.source_local);
+        if ((job.targets & contributor) == 0) return core_.hal().count_drop(regmap::DropReason::malformed);
+        skip_contributor(accumulator, job, frame.source_local);
+    }
+
+    void on_rank_failed(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
+        PeerState& peer = handle.peer[rank];
+        if (!group.is_local(rank)) {
+            // Parts that are open already end one by one.
+            const std::uint64_t owed =
+                std::uint64_t{peer.rows_via_me} * group.parts - peer.partials_done - peer.partials_open;
+            handle.partials_left -= std::min<std::uint64_t>(owed, handle.partials_left);
+        }
+        queue_all(group, handle);
+    }
+
+    /// A device of the node is gone: nobody waits for what it was asked for.
+    void on_contributor_failed(const EpGroup& group, std::uint32_t local) {
+        core_.entry_pool().for_each([&](std::uint32_t accumulator, AccumulatorJob& job) {
+            if (job.group == group.number && ((job.targets >> local) & 1U) != 0)
+                skip_contributor(accumulator, job, local);
+        });
+    }
+
+    /// The call is over. Contributions that were asked for will still come: their accumulators are free after
+    /// that.
+    void abandon(EpGroup& group, EpHandle& handle) {
+        const std::uint8_t number = core_.handle_number(group, handle);
+        core_.entry_pool().for_each([&](std::uint32_t, AccumulatorJob& job) {
+            if (job.group != group.number || job.handle != number || job.use == AccumulatorUse::abandoned)
+                return;
+            if (job.use == AccumulatorUse::entry) core_.partials().give_back(job.slot);
+            job.use = AccumulatorUse::abandoned;
+        });
+        handle.gather_count = 0;
+    }
+
+  private:
+    [[nodiscard]] bool has_room(const EpGroup& group) const {
+        const AccumulatorPool& pool = core_.entry_pool();
+        const auto& partials = core_.partials();
+        return pool.available() != 0 && pool.in_use() < group.entry_limit && partials.has_room() &&
+               partials.in_use() < group.partial_limit;
+    }
+
+    /// Parts that may be open to one source at once.
+    [[nodiscard]] static std::uint32_t partials_ahead(const EpGroup& group) {
+        const std::uint32_t remote = group.parameters.ranks - group.parameters.ranks_per_node;
+        return std::clamp(512U / std::max(1U, remote), 4U, partials_ahead_limit);
+    }
+
+    void skip_contributor(std::uint32_t accumulator, AccumulatorJob& job, std::uint32_t local) {
+        if (((job.missing >> local) & 1U) != 0) return;
+        job.missing = static_cast<std::uint8_t>(job.missing | (1U << local));
+        const int position = std::popcount(static_cast<std::uint32_t>(job.targets) & ((1U << local) - 1));
+        core_.hal().reduce_skip(accumulator, static_cast<std::uint8_t>(position));
+    }
+
+    /// Next part of the oldest own-node row of an admitted token.
+    bool gather_local(EpGroup& group, EpHandle& handle) {
+        PeerState& self = handle.peer[group.parameters.rank];
+        if (self.entry_row == no_index) return false;
+        const RowInfo& row = handle.rows[self.entry_row];
+        if (row.token >= handle.next_token || !contributors_ready(group, handle, row.targets)) return false;
+        const TokenRows& rows = handle.tokens[row.token];
+        const AccumulatorJob job{.use = AccumulatorUse::local,
+                                 .group = group.number,
+                                 .handle = core_.handle_number(group, handle),
+                                 .targets = row.targets,
+                                 .position = static_cast<std::uint8_t>(self.entry_row - rows.first),
+                                 .source = static_cast<std::uint16_t>(group.parameters.rank),
+                                 .part = static_cast<std::uint16_t>(self.entry_part),
+                                 .token = row.token};
+        gather(group, handle, job, handle.indices.data() + row.first_index);
+        if (++self.entry_part == group.parts) {
+            self.entry_part = 0;
+            self.entry_row = row.next;
+        }
+        return true;
+    }
+
+    /// Next part of the oldest credited row of `source`.
+    bool gather_for(EpGroup& group, EpHandle& handle, std::uint32_t source) {
+        PeerState& peer = handle.peer[source];
+        const bool credited = peer.credit_valid && peer.credit_operation == handle.operation &&
+                              peer.entry_row < std::min(peer.credit, peer.rows_via_me);
+        if (!credited || group.has_failed(source) || peer.partials_open >= partials_ahead(group))
+            return false;
+        const EntryRow& row = handle.entry_rows[peer.entry_base + peer.entry_row];
+        if (!row.arrived) {
+            skip_row(group, handle, peer);
+            return true;
+        }
+        if (!contributors_ready(group, handle, row.targets)) return false;
+        AccumulatorJob job{.use = AccumulatorUse::entry,
+                           .group = group.number,
+                           .handle = core_.handle_number(group, handle),
+                           .targets = row.targets,
+                           .source = static_cast<std::uint16_t>(source),
+                           .part = static_cast<std::uint16_t>(peer.entry_part),
+                           .token = row.token};
+        job.slot = core_.partials().take({.token = job.token, .source = job.source, .part = job.part});
+        gather(group, handle, job, row.index.data());
+        ++peer.partials_open;
+        if (++peer.entry_part == group.parts) {
+            peer.entry_part = 0;
+            ++peer.entry_row;
+        }
+        return true;
+    }
+
+    /// A row that never came here, in a dispatch that ended with failed ranks: nobody knows what it was. Its
+    /// source finds out by the time limit of its call.
+    void skip_row(EpGroup& group, EpHandle& handle, PeerState& peer) {
+        handle.partials_left -= group.parts - peer.entry_part;
+        peer.partials_done += group.parts - peer.entry_part;
+        peer.entry_part = 0;
+        ++peer.entry_row;
+    }
+
+    [[nodiscard]] bool contributors_ready(const EpGroup& group, const EpHandle& handle,
+                                          std::uint8_t targets) const {
+        for (std::uint32_t left = targets; left != 0; left &= left - 1) {
+            const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
+            if (!is_contributor_ready(group, handle, group.rank_at(group.node, local))) return false;
+        }
+        return true;
+    }
+
+    /// Opens an accumulator and asks the contributors, in rank order, for one part of the row. `index`: one a
+    /// target.
+    void gather(EpGroup& group, const EpHandle& handle, AccumulatorJob job, const std::uint32_t* index) {
+        auto& hal = core_.hal();
+        const std::uint32_t accumulator = core_.entry_pool().take(job);
+        AccumulatorJob& taken = core_.entry_pool().job(accumulator);
+        hal.reduce_open(accumulator, static_cast<std::uint8_t>(std::popcount(job.targets)),
+                        part_length(group, job.part) / 2);
+        ScaleUpHeader pull;
+        pull.kind = regmap::ScaleUpKind::pull;
+        pull.group = group.number;
+        pull.handle = job.handle;
+        pull.source_local = static_cast<std::uint8_t>(group.local);
+        pull.operation = handle.operation;
+        pull.source_rank = job.source;
+        pull.token = job.token;
+        pull.offset = job.part * group.part_bytes;
+        pull.length = part_length(group, job.part);
+        std::uint32_t position = 0;
+        for (std::uint32_t left = job.targets; left != 0; left &= left - 1, ++position) {
+            const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
+            if (group.has_failed(group.rank_at(group.node, local))) {
+                skip_contributor(accumulator, taken, local);
+                continue;
+            }
+            pull.index = index[position];
+            pull.tag = accumulator << 8 | position;
+            hal.scale_up(static_cast<std::uint8_t>(1U << local), pull, {}, Payload{}, false);
+        }
+    }
+
+    Core& core_;
+};
+
+}  // namespace plait::firmware

@@ -1,0 +1,129 @@
+#pragma once
+// Routing of a rank's tokens: which nodes each goes to, by which entry device, to which devices there.
+
+#include <algorithm>
+#include <plait/firmware/ep_state.hpp>
+
+namespace plait::firmware {
+
+/// The device by which the row of `targets` enters `node` (decision 5; measured policies). A failed entry is
+/// replaced by the next live device of the node.
+inline std::uint32_t choose_entry(const EpGroup& group, EpHandle& handle, std::uint32_t node,
+                                  std::uint8_t targets, std::uint32_t rotation) {
+    const std::uint32_t size = group.parameters.ranks_per_node;
+    if (node == group.node) return group.parameters.rank;
+    std::uint32_t local = group.local;
+    if (group.parameters.entry_policy == regmap::EntryPolicy::spread) {
+        local = (group.local + rotation) % size;
+    } else if (group.parameters.entry_policy == regmap::EntryPolicy::target) {
+        std::uint32_t best = no_index;
+        for (std::uint32_t i = 0; i < size; ++i) {
+            if (((targets >> i) & 1U) == 0) continue;
+            if (best == no_index || handle.destination[group.rank_at(node, i)].used <
+                                        handle.destination[group.rank_at(node, best)].used)
+                best = i;
+        }
+        local = best;
+    }
+    for (std::uint32_t i = 0; i < size && group.has_failed(group.rank_at(node, local)); ++i)
+        local = (local + 1) % size;
+    ++handle.destination[group.rank_at(node, local)].used;
+    return group.rank_at(node, local);
+}
+
+/// Nodes of one token and the devices it goes to there, in order of nodes.
+class TokenNodes {
+  public:
+    void add(std::uint32_t node, std::uint32_t local) {
+        std::uint32_t i = 0;
+        while (i < count_ && nodes_[i] < node) ++i;
+        if (i == count_ || nodes_[i] != node) {
+            for (std::uint32_t k = count_; k > i; --k) {
+                nodes_[k] = nodes_[k - 1];
+                targets_[k] = targets_[k - 1];
+            }
+            nodes_[i] = node;
+            targets_[i] = 0;
+            ++count_;
+        }
+        targets_[i] = static_cast<std::uint8_t>(targets_[i] | (1U << local));
+    }
+    [[nodiscard]] std::uint32_t count() const { return count_; }
+    [[nodiscard]] std::uint32_t node(std::uint32_t i) const { return nodes_[i]; }
+    [[nodiscard]] std::uint8_t targets(std::uint32_t i) const { return targets_[i]; }
+
+  private:
+    std::array<std::uint32_t, regmap::max_topk> nodes_{};
+    std::array<std::uint8_t, regmap::max_topk> targets_{};
+    std::uint32_t count_ = 0;
+};
+
+/// Appends a row of `token` to the list of its entry and numbers it there and at its targets.
+inline void append_row(EpGroup& group, EpHandle& handle, std::uint32_t token, std::uint32_t node,
+                       std::uint8_t targets, std::uint32_t entry_rank) {
+    Destination& entry = handle.destination[entry_rank];
+    const std::uint32_t number = handle.row_count++;
+    RowInfo& row = handle.rows[number];
+    row = RowInfo{.token = token,
+                  .row = entry.rows_via++,
+                  .first_index = handle.index_count,
+                  .entry_rank = static_cast<std::uint16_t>(entry_rank),
+                  .node = static_cast<std::uint16_t>(node),
+                  .targets = targets};
+    for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i) {
+        if ((targets >> i) & 1U)
+            handle.indices[handle.index_count++] = handle.destination[group.rank_at(node, i)].rows_to++;
+    }
+    if (entry.last_row == no_index) entry.first_row = number;
+    else handle.rows[entry.last_row].next = number;
+    entry.last_row = number;
+}
+
+/// Routes all tokens of the handle from its top-k lists: fills tokens, rows, indices and the counts per
+/// destination and expert. Experts on failed ranks are left out. Rotation of the policy `spread` counts per
+/// destination node.
+inline void route_tokens(EpGroup& group, EpHandle& handle) {
+    const std::uint32_t topk = group.parameters.topk;
+    std::fill(handle.destination.begin(), handle.destination.end(), Destination{});
+    std::fill(handle.expert_rows.begin(), handle.expert_rows.end(), 0U);
+    std::array<std::uint32_t, regmap::max_ranks> rotation{};
+    handle.row_count = 0;
+    handle.index_count = 0;
+    for (std::uint32_t token = 0; token < handle.token_count; ++token) {
+        TokenNodes nodes;
+        for (std::uint32_t k = 0; k < topk; ++k) {
+            const std::int16_t expert = handle.experts[token * topk + k];
+            if (expert < 0) continue;
+            const std::uint32_t rank = group.rank_of_expert(static_cast<std::uint32_t>(expert));
+            if (group.has_failed(rank)) continue;
+            ++handle.expert_rows[static_cast<std::uint32_t>(expert)];
+            nodes.add(rank / group.parameters.ranks_per_node, rank % group.parameters.ranks_per_node);
+        }
+        handle.tokens[token] =
+            TokenRows{.first = handle.row_count, .count = static_cast<std::uint16_t>(nodes.count())};
+        for (std::uint32_t i = 0; i < nodes.count(); ++i) {
+            const std::uint32_t node = nodes.node(i);
+            append_row(group, handle, token, node, nodes.targets(i),
+                       choose_entry(group, handle, node, nodes.targets(i), rotation[node]++));
+        }
+    }
+}
+
+/// The choices of `token` that live in `node`, into `choices`; answers how many.
+inline std::uint8_t choices_in_node(const EpGroup& group, const EpHandle& handle, std::uint32_t token,
+                                    std::uint32_t node, std::array<Choice, regmap::max_topk>& choices) {
+    std::uint8_t count = 0;
+    for (std::uint32_t k = 0; k < group.parameters.topk; ++k) {
+        const std::int16_t expert = handle.experts[token * group.parameters.topk + k];
+        if (expert < 0) continue;
+        if (group.rank_of_expert(static_cast<std::uint32_t>(expert)) / group.parameters.ranks_per_node !=
+            node)
+            continue;
+        choices[count++] = Choice{.expert = static_cast<std::uint16_t>(expert),
+                                  .position = static_cast<std::uint8_t>(k),
+                                  .weight = handle.weights[token * group.parameters.topk + k]};
+    }
+    return count;
+}
+
+}  // namespace plait::firmware

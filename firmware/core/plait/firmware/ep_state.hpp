@@ -1,0 +1,272 @@
+#pragma once
+// State of EP groups: what the source, the entry device and the receiver of a row each remember about a call.
+// All tables lie in the group's own part of table memory and are sized when the group is created.
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <plait/firmware/commands.hpp>
+#include <plait/firmware/packet.hpp>
+#include <plait/regmap.hpp>
+#include <span>
+
+namespace plait::firmware {
+
+constexpr std::uint32_t no_index = 0xffffffffU;
+constexpr std::uint32_t max_handles = 8;  ///< Of a group.
+constexpr std::uint32_t max_row_parts =
+    32;  ///< A combine row is one message a part; its arrival is a 32-bit map.
+
+/// Serial comparison of operation numbers.
+constexpr bool operation_before(std::uint16_t a, std::uint16_t b) {
+    return static_cast<std::int16_t>(static_cast<std::uint16_t>(a - b)) < 0;
+}
+
+/// A row at its source: one node's copy of a token.
+struct RowInfo {
+    std::uint32_t token = 0;
+    std::uint32_t next = no_index;  ///< Next row of this source by way of the same entry.
+    std::uint32_t row = 0;          ///< Its number among those.
+    std::uint32_t first_index = 0;  ///< Into EpHandle::indices, one a target in order of the mask's bits.
+    std::uint32_t arrived = 0;      ///< Combine: parts that came back.
+    std::uint16_t entry_rank = 0;
+    std::uint16_t node = 0;
+    std::uint8_t targets = 0;
+    bool missing = false;  ///< Combine: a failed rank's share of it is not in the result.
+};
+
+/// The rows of a token: `count` RowInfo from `first` on, in order of nodes.
+struct TokenRows {
+    std::uint32_t first = 0;
+    std::uint16_t count = 0;
+    std::uint16_t parts_left = 0;  ///< Combine: parts of the result not yet placed.
+};
+
+/// What the source keeps about another rank.
+struct Destination {
+    std::uint32_t rows_to = 0;           ///< Rows whose target it is.
+    std::uint32_t rows_via = 0;          ///< Rows that enter its node by it.
+    std::uint32_t first_row = no_index;  ///< List of the latter.
+    std::uint32_t last_row = no_index;
+    std::uint32_t next_row = no_index;  ///< Next of them to send.
+    std::uint32_t rows_in_flight = 0;
+    std::uint32_t used = 0;            ///< Times it was chosen as an entry (policy target).
+    std::uint32_t credited = 0;        ///< Combine: rows it may return.
+    std::uint8_t control_pending = 0;  ///< Bit per EpControlKind not yet handed to the transport.
+    std::uint8_t control_in_flight = 0;
+    std::uint16_t abort_operation = 0;  ///< What the pending abort is about.
+};
+
+/// Kind of a call: the value of a `ready` message, so that ranks that do not post the same find out.
+enum class CallKind : std::uint8_t { none, dispatch, cached_dispatch, combine };
+
+/// What a `counts` message says.
+struct PeerCounts {
+    bool valid = false;
+    std::uint16_t operation = 0;
+    std::uint32_t rows_to_me = 0;
+    std::uint32_t rows_via_me = 0;
+};
+
+/// What a peer has told about its calls on a handle. It may be a call ahead: what it says is kept until this
+/// rank gets there.
+struct PeerState {
+    PeerCounts incoming;
+    std::uint16_t ready_operation = 0;
+    std::uint16_t credit_operation = 0;
+    bool ready_valid = false;
+    bool credit_valid = false;
+    CallKind ready_kind = CallKind::none;
+    std::uint32_t credit = 0;
+    // The routing in force.
+    std::uint32_t rows_to_me = 0;
+    std::uint32_t rows_via_me = 0;
+    std::uint32_t base_slot = 0;   ///< First output slot of its rows.
+    std::uint32_t entry_base = 0;  ///< First EntryRow of its rows.
+    /// Of its rows here, those that came by way of the node's device i.
+    std::array<std::uint32_t, regmap::max_ranks_per_node> rows_by_entry{};
+    // The call in progress.
+    std::uint32_t parts_missing = 0;        ///< Packets of its rows not yet placed,
+    std::uint32_t entry_parts_missing = 0;  ///< and not yet forwarded.
+    std::uint32_t entry_row = 0;            ///< Combine: row being gathered for it,
+    std::uint32_t entry_part = 0;           ///< and part of it.
+    std::uint32_t partials_open = 0;        ///< Parts being gathered or not yet acknowledged.
+    std::uint32_t partials_done = 0;        ///< Parts acknowledged.
+    bool gather_queued = false;             ///< In EpHandle::gather_ring.
+    /// Combine: parts of its rows that the node's device i has still to ask for.
+    std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_left{};
+};
+
+/// A row at its entry device: whom it was forwarded to, and where it lies there.
+struct EntryRow {
+    std::uint32_t token = 0;
+    std::uint8_t targets = 0;
+    bool arrived = false;
+    std::array<std::uint32_t, regmap::max_ranks_per_node> index{};
+};
+
+enum class HandleState : std::uint8_t {
+    free,         ///< No routing.
+    loading,      ///< Dispatch: reading top-k lists.
+    counting,     ///< Dispatch: waiting for the counts of all ranks.
+    dispatching,  ///< Rows travel.
+    dispatched,   ///< Routing is kept for combine and for cached dispatches.
+    combining,
+    ending,  ///< Over, but the device still reads the call's memory: the completion waits for that.
+};
+
+struct EpHandle {
+    HandleState state = HandleState::free;
+    bool routed = false;             ///< The tables hold a complete routing.
+    CallKind kind = CallKind::none;  ///< Of the latest call.
+    std::uint8_t aborted = 0;        ///< Bit i: a peer gave up call operation + 1 + i already.
+    regmap::Status abort_status = regmap::Status::ok;    ///< What this rank's aborts say,
+    regmap::Status aborted_status = regmap::Status::ok;  ///< and those of the peers that are ahead.
+    std::uint16_t operation = 0;                         ///< Number of the latest call.
+    std::uint16_t routing_operation = 0;                 ///< Number of the dispatch that made the tables.
+    std::uint16_t request_index = 0;
+    regmap::EpRequest request{};
+    std::uint64_t deadline_ns = 0;
+    regmap::Status end_status = regmap::Status::ok;  ///< ending: what the completion will say,
+    regmap::EpResult result{};                       ///< and the result,
+    bool result_counts = false;                      ///< followed by the counts of a dispatch.
+    bool tables_busy = false;  ///< ending: messages with the transport still read its tables.
+
+    // Source.
+    std::span<TokenRows> tokens;
+    std::span<RowInfo> rows;
+    std::span<std::uint32_t> indices;
+    std::span<std::int16_t> experts;  ///< [max_tokens, topk]
+    std::span<float> weights;
+    std::span<Destination> destination;
+    std::span<std::uint32_t> expert_rows;  ///< [experts] choices of this rank's tokens.
+    std::uint32_t token_count = 0;
+    std::uint32_t row_count = 0;
+    std::uint32_t index_count = 0;
+    std::uint32_t fetches_left = 0;
+    std::uint32_t rows_unacknowledged = 0;  ///< Rows to other nodes not yet acknowledged.
+    std::uint32_t local_in_flight = 0;      ///< Own-node rows being multicast,
+    std::uint32_t local_left = 0;           ///< and all whose copies have not left yet.
+    regmap::Status load_status = regmap::Status::ok;
+    std::uint32_t controls_left = 0;  ///< Messages counts and ready of the call not yet acknowledged.
+    std::uint32_t table_messages =
+        0;  ///< Messages row and counts with the transport: they read tables and memory.
+
+    // Receiver.
+    std::span<PeerState> peer;
+    std::span<std::uint32_t> peer_expert_rows;      ///< [ranks, experts / ranks], of the routing in force
+    std::span<std::uint32_t> incoming_expert_rows;  ///< and as PeerCounts says.
+    std::uint32_t received_rows = 0;
+    std::uint64_t parts_left = 0;
+    std::uint32_t missing_rows = 0;
+
+    // Entry.
+    std::span<EntryRow> entry_rows;
+    std::uint64_t entry_parts_left = 0;  ///< Packets to be forwarded yet.
+
+    // Combine.
+    std::span<std::uint16_t> token_accumulators;  ///< [max_tokens, parts] while a token is admitted.
+    std::uint32_t next_token = 0;                 ///< Next to be admitted.
+    std::uint32_t tokens_left = 0;
+    std::uint64_t pulls_left = 0;  ///< Parts of this rank's outputs not yet asked for.
+    std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_by_entry{};  ///< The same by entry.
+    std::uint32_t pulls_leaving = 0;  ///< Entries whose last contribution has not left yet,
+    std::array<std::uint32_t, regmap::max_ranks_per_node> leaving_tag{};  ///< its tag,
+    std::array<bool, regmap::max_ranks_per_node> is_leaving{};            ///< by entry.
+    std::uint64_t partials_left = 0;       ///< Parts this entry still owes to sources.
+    std::span<std::uint16_t> gather_ring;  ///< Ranks whose rows may be gathered now, in turn.
+    std::uint32_t gather_head = 0;
+    std::uint32_t gather_count = 0;
+
+    std::uint32_t messages_in_flight = 0;  ///< All that the transport has: they name this handle.
+};
+
+struct EpGroup {
+    bool active = false;
+    std::uint8_t number = 0;
+    regmap::GroupParameters parameters{};
+    std::uint32_t queue = 0;
+    std::uint32_t nodes = 0;
+    std::uint32_t node = 0;
+    std::uint32_t local = 0;
+    std::uint32_t hash = 0;          ///< Of what all ranks must agree on.
+    std::uint32_t data_bytes = 0;    ///< Elements of a dispatched row,
+    std::uint32_t scale_bytes = 0;   ///< its scales,
+    std::uint32_t row_bytes = 0;     ///< both,
+    std::uint32_t row_parts = 0;     ///< in packets.
+    std::uint32_t output_bytes = 0;  ///< A combine row,
+    std::uint32_t part_bytes = 0;    ///< its parts,
+    std::uint32_t parts = 0;         ///< and their number.
+    std::uint32_t token_limit = 0;   ///< Accumulators of tokens that may be in use when one more is admitted,
+    std::uint32_t entry_limit = 0;   ///< of rows,
+    std::uint32_t partial_limit = 0;  ///< and parts owed: none holds more than a quarter of packet memory.
+    std::span<std::uint32_t> qpn;     ///< [ranks]; 0 for the own node.
+    std::span<EpHandle> handles;
+    std::array<std::uint64_t, 4> failed{};  ///< Ranks that are unreachable.
+
+    [[nodiscard]] bool has_failed(std::uint32_t rank) const {
+        return (failed[rank / 64] >> (rank % 64)) & 1U;
+    }
+    [[nodiscard]] bool is_local(std::uint32_t rank) const { return rank / parameters.ranks_per_node == node; }
+    [[nodiscard]] std::uint32_t rank_of_expert(std::uint32_t expert) const {
+        return expert / (parameters.experts / parameters.ranks);
+    }
+    [[nodiscard]] std::uint32_t rank_at(std::uint32_t node_index, std::uint32_t local_index) const {
+        return node_index * parameters.ranks_per_node + local_index;
+    }
+};
+
+/// Tag of an EP message: what it is and where its tables are.
+enum class EpMessageKind : std::uint8_t { row, control, partial };
+struct EpTag {
+    EpMessageKind kind = EpMessageKind::row;
+    std::uint8_t group = 0;
+    std::uint8_t handle = 0;
+    std::uint16_t operation = 0;
+    std::uint32_t index = 0;  ///< row: RowInfo; control: rank << 8 | kind (rank < 2^16); partial: slot.
+
+    [[nodiscard]] constexpr std::uint64_t pack() const {
+        return static_cast<std::uint64_t>(kind) << 60 | static_cast<std::uint64_t>(group) << 54 |
+               static_cast<std::uint64_t>(handle) << 48 | static_cast<std::uint64_t>(operation) << 32 | index;
+    }
+    [[nodiscard]] static constexpr EpTag unpack(std::uint64_t tag) {
+        return {static_cast<EpMessageKind>(tag >> 60), static_cast<std::uint8_t>((tag >> 54) & 0x3f),
+                static_cast<std::uint8_t>((tag >> 48) & 0x3f), static_cast<std::uint16_t>(tag >> 32),
+                static_cast<std::uint32_t>(tag)};
+    }
+};
+
+/// A part that the entry device owes a source, from the gathering to the acknowledgement. It holds the buffer
+/// in between.
+struct PartialSlot {
+    BufferId buffer = 0;
+    std::uint32_t next_free = no_index;
+    std::uint32_t token = 0;
+    std::uint16_t source = 0;
+    std::uint16_t part = 0;
+    std::uint8_t missing = 0;
+};
+
+/// What an accumulator of the reduce engine is used for.
+enum class AccumulatorUse : std::uint8_t {
+    free,
+    token,      ///< A part of a token at its source.
+    local,      ///< A part of the own node's share of a token at its source.
+    entry,      ///< A part of the node's share of another node's token.
+    abandoned,  ///< Was local or entry; the call is over, the contributions asked for are still to come.
+};
+struct AccumulatorJob {
+    AccumulatorUse use = AccumulatorUse::free;
+    std::uint8_t group = 0;
+    std::uint8_t handle = 0;
+    std::uint8_t targets = 0;   ///< local, entry: who contributes, position by position.
+    std::uint8_t missing = 0;   ///< Those of them that did not contribute.
+    std::uint8_t position = 0;  ///< local: of the node's row among the token's rows.
+    std::uint16_t source = 0;   ///< entry: rank the row returns to.
+    std::uint16_t part = 0;
+    std::uint32_t token = 0;
+    std::uint32_t slot = no_index;  ///< entry: of PartialPool.
+    std::uint32_t next_free = no_index;
+};
+
+}  // namespace plait::firmware

@@ -1,0 +1,231 @@
+#pragma once
+// The QP engine of the mp transport: messages cut into self-describing packets, sprayed over the planes,
+// placed in any order, acknowledged selectively, sent again when lost; releases wait at the receiver.
+//
+// The member functions are defined by subject in
+// transport_{manage,send,receive,acknowledge,recovery,paths}.hpp.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <plait/engines/psn.hpp>
+#include <plait/engines/rx_window.hpp>
+#include <plait/engines/spray.hpp>
+#include <plait/firmware/arena.hpp>
+#include <plait/firmware/commands.hpp>
+#include <plait/firmware/congestion.hpp>
+#include <plait/firmware/memory_table.hpp>
+#include <plait/firmware/packet.hpp>
+#include <plait/firmware/transport_state.hpp>
+#include <span>
+
+namespace plait::firmware {
+
+using regmap::DropReason;
+using regmap::NackReason;
+using regmap::Status;
+
+/// Needs of its Context: hal(), config(), memory_table().check, queues().{complete, resume}, ep().{build,
+/// message_done, refill, on_row, on_partial, on_control, qp_failed}, registers().qp_time_limit_us().
+///
+/// Calls of ep() and queues() are made while a handler runs; they may call enqueue(), submit(),
+/// post_receive() and queue_overflow() in turn. What these make ready is sent when the outermost handler
+/// ends.
+template <class Context>
+class Transport {
+  public:
+    /// Memory for config().max_qps queue pairs comes from `arena` (sizeof(QueuePair) + sizeof(QpRings) each);
+    /// without it every create_qp answers limit_exceeded. Asks hal().port_up().
+    Transport(Context& context, Arena& arena);
+
+    /// Forgets every queue pair; nothing completes. Credits and port states start anew.
+    void reset();
+
+    // Administration.
+
+    /// invalid_parameter (the rc transport, or a value that the field does not allow), limit_exceeded (no
+    /// queue pair left): nothing was made. The queues must exist; whoever calls attaches them.
+    QpCreated create_qp(const regmap::AdminRequest& request);
+    /// invalid_qp, invalid_state (already connected), invalid_parameter: nothing changed.
+    Status connect_qp(const regmap::AdminRequest& request);
+    /// Outstanding requests complete as flushed, EP messages are done as flushed. invalid_qp: nothing
+    /// happened.
+    Status destroy_qp(std::uint32_t qpn);
+
+    // Requests of the host. A request that is refused gets its error completion, in order.
+
+    /// Work requests that submit() takes now. After an answer of 0, queues().resume(send queue) follows some
+    /// time.
+    unsigned submit_room(std::uint32_t qpn);
+    void submit(std::uint32_t qpn, const regmap::WorkRequest& request, std::uint16_t request_index);
+    unsigned receive_room(std::uint32_t qpn);
+    void post_receive(std::uint32_t qpn, const regmap::ReceiveRequest& request, std::uint16_t request_index);
+    /// A completion of the queue pair found its completion queue full: the queue pair fails.
+    void queue_overflow(std::uint32_t qpn);
+
+    // EP.
+
+    /// False, and nothing taken: no room now (ep().refill(qpn) follows some time), or the queue pair is not
+    /// usable.
+    bool enqueue(std::uint32_t qpn, const EpMessage& message);
+    unsigned room(std::uint32_t qpn);
+    [[nodiscard]] bool is_usable(std::uint32_t qpn) const;
+    /// Device number of the peer; 0 while not connected.
+    [[nodiscard]] std::uint32_t peer_of(std::uint32_t qpn) const;
+
+    // Events.
+
+    void on_packet(const PacketEvent& event);
+    void on_transmit_credit(std::uint8_t plane);
+    void on_timer(TimerId timer);
+    void on_port_change(std::uint8_t plane, bool up);
+
+    [[nodiscard]] const TransportStatistics& statistics() const { return statistics_; }
+    /// The state of a queue pair, for tests and reports; nullptr when there is none.
+    [[nodiscard]] const QueuePair* queue_pair(std::uint32_t qpn) const {
+        return const_cast<Transport*>(this)->find(qpn);
+    }
+
+  private:
+    enum class SendResult : std::uint8_t { sent, blocked, no_plane };
+
+    /// Runs finish() when the outermost handler ends.
+    class Handler {
+      public:
+        explicit Handler(Transport& transport) : transport_(transport) { ++transport_.depth_; }
+        ~Handler() {
+            if (transport_.depth_ == 1) transport_.finish();
+            --transport_.depth_;
+        }
+        Handler(const Handler&) = delete;
+        Handler& operator=(const Handler&) = delete;
+
+      private:
+        Transport& transport_;
+    };
+
+    static constexpr std::uint32_t reordering_packets = 16;       ///< Of the network: threshold at first, and
+    static constexpr std::uint32_t max_reordering_packets = 256;  ///< at most.
+    static constexpr std::uint32_t overhead_bytes = 128;          ///< Of a packet, for the congestion window.
+    static constexpr std::uint32_t min_rto_ns = 20'000;
+    static constexpr std::uint32_t ack_every_packets = 4;
+    static constexpr std::uint32_t ack_age_ns = 4'000;    ///< An arrival acknowledges what is as old as this;
+    static constexpr std::uint32_t ack_delay_ns = 8'000;  ///< the timer what no arrival did.
+    static constexpr std::uint32_t old_hole_packets = 16;
+    static constexpr std::uint32_t min_backoff_ns = 2'000;
+    static constexpr std::uint32_t min_probe_interval_ns = 4'000;
+    static constexpr std::uint32_t max_probe_interval_ns = 100'000;
+    static constexpr unsigned probes_at_once = 4;
+    static constexpr std::uint8_t announcement_count = 3;
+    static constexpr std::uint32_t resume_room = 16;
+
+    // transport_manage.hpp
+    QueuePair* find(std::uint32_t qpn);
+    void start_sending(QueuePair& qp);
+    void fail(QueuePair& qp, Status first, std::uint32_t message_slot);
+    void fail_later(QueuePair& qp, Status status);
+    void flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot);
+    void flush_receives(QueuePair& qp);
+    void finish();
+
+    // transport_send.hpp
+    Status check_request(const QueuePair& qp, const regmap::WorkRequest& request) const;
+    void add_message(QueuePair& qp, const MessageEntry& message);
+    void retire_messages(QueuePair& qp);
+    void retire_work(QueuePair& qp);
+    void complete_work(QueuePair& qp, const WorkEntry& work, Status status);
+    void make_ready(QueuePair& qp);
+    [[nodiscard]] bool has_packet(const QueuePair& qp) const;
+    void pump();
+    SendResult send_one(QueuePair& qp);
+    void send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,
+                     const engines::PathChoice& path);
+    void fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count, Packet& packet,
+              Payload& payload);
+    void fill_work(const MessageEntry& message, const WorkEntry& work, Packet& packet, Payload& payload);
+    [[nodiscard]] std::uint32_t packet_bytes(const QueuePair& qp, const MessageEntry& message,
+                                             std::uint32_t offset) const;
+
+    // transport_receive.hpp
+    void on_data(QueuePair& qp, const PacketEvent& event);
+    NackReason take(QueuePair& qp, const PacketEvent& event, std::uint64_t position);
+    NackReason take_write(const PacketEvent& event);
+    NackReason take_receive(QueuePair& qp, const PacketEvent& event, std::uint64_t position);
+    void complete_receives(QueuePair& qp);
+    void complete_receive(QueuePair& qp, const ReceiveEntry& entry, Status status);
+    void refuse(QueuePair& qp, const PacketEvent& event, NackReason reason);
+    void account(QueuePair& qp, const PacketEvent& event, bool last_of_message);
+    void send_ack(QueuePair& qp, const Packet* cause, NackReason reason);
+
+    // transport_acknowledge.hpp
+    void on_ack(QueuePair& qp, const Packet& packet);
+    [[nodiscard]] bool is_plausible(const QueuePair& qp, const Packet& packet) const;
+    std::uint32_t round_trip_ns(const QueuePair& qp, const Packet& packet, std::int64_t cause) const;
+    std::uint32_t take_bitmap(QueuePair& qp, const AckHeader& ack);
+    std::uint32_t take_cumulative(QueuePair& qp, std::uint64_t cumulative);
+    std::uint32_t packet_acknowledged(QueuePair& qp, std::uint64_t count);
+    void raise_threshold(QueuePair& qp, std::uint32_t packets);
+    void message_acknowledged(QueuePair& qp, std::uint32_t slot);
+    void on_nack(QueuePair& qp, NackReason reason, std::uint64_t count);
+    [[nodiscard]] std::uint64_t pending_bits(const QueuePair& qp, std::int64_t first) const;
+
+    // transport_recovery.hpp
+    void on_qp_timer(QueuePair& qp);
+    void arm(QueuePair& qp, std::uint64_t time_ns);
+    void rearm(QueuePair& qp);
+    [[nodiscard]] std::uint64_t rto_ns(const QueuePair& qp) const;
+    [[nodiscard]] std::uint32_t age_ns(const PacketEntry& entry) const;
+    [[nodiscard]] bool is_overtaken(const QueuePair& qp, const PacketEntry& entry) const;
+    void find_losses(QueuePair& qp);
+    void check_timeout(QueuePair& qp);
+    void check_doubts(QueuePair& qp);
+    void requeue(QueuePair& qp, std::uint16_t index);
+    void packet_lost(QueuePair& qp, std::uint16_t index);
+    void pause(QueuePair& qp);
+
+    // transport_paths.hpp
+    void exclude(QueuePair& qp, std::uint32_t planes);
+    void probe_soon(QueuePair& qp);
+    void probe(QueuePair& qp);
+    void on_probe(QueuePair& qp, const Packet& packet);
+    void on_probe_reply(QueuePair& qp, const Packet& packet);
+    void on_port_status(QueuePair& qp, const Packet& packet);
+    void announce(QueuePair& qp);
+    void send_control(const QueuePair& qp, Packet& packet);
+    [[nodiscard]] std::uint8_t control_plane(const QueuePair& qp, std::uint8_t preferred);
+
+    auto& hal() { return context_.hal(); }
+    [[nodiscard]] std::uint64_t now_ns() const { return context_.hal().now_ns(); }
+    [[nodiscard]] static std::uint16_t slot_of(std::uint64_t count) { return count % max_window_packets; }
+    [[nodiscard]] static std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu_bytes) {
+        return bytes == 0 ? 1 : (bytes - 1) / mtu_bytes + 1;
+    }
+    [[nodiscard]] static std::uint32_t psn_of(const QueuePair& qp, std::uint64_t count) {
+        return engines::psn_add(qp.first_psn, static_cast<std::uint32_t>(count));
+    }
+
+    Context& context_;
+    std::span<QueuePair> qps_;
+    std::span<QpRings> rings_;
+    QpQueue<QpList::ready> ready_;
+    QpQueue<QpList::waiting_for_plane> waiting_;
+    QpQueue<QpList::failing> failing_;
+    std::array<std::uint16_t, regmap::max_planes> credits_{};
+    std::uint32_t offered_planes_ = 0;  ///< Up, and with credit.
+    std::uint32_t ports_up_ = 0;
+    std::uint16_t port_sequence_ = 0;
+    std::uint32_t last_created_ = 0;
+    std::uint32_t connections_ = 0;
+    unsigned depth_ = 0;
+    TransportStatistics statistics_;
+};
+
+}  // namespace plait::firmware
+
+#include <plait/firmware/transport_acknowledge.hpp>
+#include <plait/firmware/transport_manage.hpp>
+#include <plait/firmware/transport_paths.hpp>
+#include <plait/firmware/transport_receive.hpp>
+#include <plait/firmware/transport_recovery.hpp>
+#include <plait/firmware/transport_send.hpp>

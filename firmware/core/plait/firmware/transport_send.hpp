@@ -1,0 +1,318 @@
+#pragma once
+// Transport: requests in, packets out, completions in order.
+
+#include <plait/firmware/transport.hpp>
+
+namespace plait::firmware {
+
+inline constexpr std::uint8_t work_signalled = 1;
+inline constexpr std::uint8_t work_inline = 2;
+
+constexpr bool consumes_receive(Opcode opcode) {
+    return opcode == Opcode::mp_write_immediate || opcode == Opcode::mp_send ||
+           opcode == Opcode::mp_send_immediate;
+}
+
+constexpr Opcode opcode_of(regmap::WorkOpcode opcode) {
+    switch (opcode) {
+        case regmap::WorkOpcode::send: return Opcode::mp_send;
+        case regmap::WorkOpcode::send_immediate: return Opcode::mp_send_immediate;
+        case regmap::WorkOpcode::write: return Opcode::mp_write;
+        case regmap::WorkOpcode::write_immediate: return Opcode::mp_write_immediate;
+    }
+    return Opcode::mp_write;
+}
+
+/// Bytes of a checked work request's message.
+constexpr std::uint32_t message_bytes_of(const regmap::WorkRequest& request) {
+    return (request.flags & work_inline) != 0 ? request.inline_length : request.length;
+}
+
+template <class Context>
+unsigned Transport<Context>::submit_room(std::uint32_t qpn) {
+    QueuePair* qp = find(qpn);
+    if (qp == nullptr) return 0;
+    if (qp->state == QpState::error) return work_ring;
+    const std::uint32_t free_messages = message_ring - (qp->message_tail - qp->message_head);
+    const std::uint32_t free_work = work_ring - (qp->work_tail - qp->work_head);
+    const std::uint32_t room = std::min(free_messages, free_work);
+    if (room == 0) qp->submit_starved = true;
+    return room;
+}
+
+template <class Context>
+Status Transport<Context>::check_request(const QueuePair& qp, const regmap::WorkRequest& request) const {
+    if (!is_known(request.opcode)) return Status::invalid_opcode;
+    if ((request.flags & ~(work_signalled | work_inline)) != 0 || request.reserved != 0 ||
+        request.reserved_atomic[0] != 0 || request.reserved_atomic[1] != 0)
+        return Status::invalid_parameter;
+    if (qp.state != QpState::connected) return Status::invalid_state;
+    if ((request.flags & work_inline) != 0) {
+        const bool agrees = request.length == 0 || request.length == request.inline_length;
+        return request.inline_length <= regmap::inline_bytes && agrees ? Status::ok : Status::invalid_length;
+    }
+    if (request.length > regmap::max_message_bytes || request.inline_length != 0)
+        return Status::invalid_length;
+    return context_.memory_table().check(request.local_key, request.local_address, request.length, 0);
+}
+
+template <class Context>
+void Transport<Context>::submit(std::uint32_t qpn, const regmap::WorkRequest& request,
+                                std::uint16_t request_index) {
+    QueuePair* qp = find(qpn);
+    if (qp == nullptr) return;
+    const Handler handler(*this);
+    WorkEntry work{.request = request, .index = request_index, .status = Status::ok, .done = false};
+    if (qp->state == QpState::error) {
+        complete_work(*qp, work, Status::flushed);
+        return;
+    }
+    if (qp->work_tail - qp->work_head == work_ring || qp->message_tail - qp->message_head == message_ring) {
+        complete_work(*qp, work, Status::limit_exceeded);
+        return;
+    }
+    work.status = check_request(*qp, request);
+    work.done = work.status != Status::ok;
+    const std::uint32_t slot = qp->work_tail++ % work_ring;
+    qp->rings->work[slot] = work;
+    if (work.done) {
+        retire_work(*qp);
+        return;
+    }
+    const Opcode opcode = opcode_of(request.opcode);
+    add_message(*qp, {.tag = slot,
+                      .length_bytes = message_bytes_of(request),
+                      .unacknowledged = 0,
+                      .receive_number = consumes_receive(opcode) ? qp->next_receive_number++ : 0,
+                      .opcode = opcode,
+                      .is_work = true});
+}
+
+template <class Context>
+bool Transport<Context>::enqueue(std::uint32_t qpn, const EpMessage& message) {
+    if (!is_usable(qpn) || room(qpn) == 0 || message.length_bytes > regmap::max_message_bytes) return false;
+    const Handler handler(*this);
+    add_message(qps_[qpn], {.tag = message.tag,
+                            .length_bytes = message.length_bytes,
+                            .unacknowledged = 0,
+                            .receive_number = 0,
+                            .opcode = message.opcode,
+                            .is_work = false});
+    return true;
+}
+
+template <class Context>
+unsigned Transport<Context>::room(std::uint32_t qpn) {
+    if (!is_usable(qpn)) return 0;
+    QueuePair& qp = qps_[qpn];
+    const std::uint32_t room = message_ring - (qp.message_tail - qp.message_head);
+    if (room == 0) qp.ep_starved = true;
+    return room;
+}
+
+template <class Context>
+void Transport<Context>::add_message(QueuePair& qp, const MessageEntry& message) {
+    if (qp.message_head == qp.message_tail)
+        qp.progress_ns = now_ns();  // the time limit starts with the first request
+    MessageEntry& entry = qp.rings->messages[qp.message_tail++ % message_ring];
+    entry = message;
+    entry.unacknowledged = packets_of(message.length_bytes, qp.mtu_bytes);
+    make_ready(qp);
+}
+
+/// Gives the slots of acknowledged messages back, and tells who waits for them.
+template <class Context>
+void Transport<Context>::retire_messages(QueuePair& qp) {
+    while (qp.message_head != qp.message_tail &&
+           qp.rings->messages[qp.message_head % message_ring].unacknowledged == 0)
+        ++qp.message_head;
+    retire_work(qp);
+    const std::uint32_t free_messages = message_ring - (qp.message_tail - qp.message_head);
+    if (qp.ep_starved && free_messages >= resume_room) {
+        qp.ep_starved = false;
+        context_.ep().refill(qp.qpn);
+    }
+}
+
+template <class Context>
+void Transport<Context>::retire_work(QueuePair& qp) {
+    while (qp.work_head != qp.work_tail && qp.rings->work[qp.work_head % work_ring].done) {
+        const WorkEntry work = qp.rings->work[qp.work_head++ % work_ring];
+        if (work.status != Status::ok || (work.request.flags & work_signalled) != 0)
+            complete_work(qp, work, work.status);
+    }
+    const std::uint32_t free_work = work_ring - (qp.work_tail - qp.work_head);
+    const std::uint32_t free_messages = message_ring - (qp.message_tail - qp.message_head);
+    if (qp.submit_starved && free_work >= resume_room && free_messages >= resume_room) {
+        qp.submit_starved = false;
+        context_.queues().resume(qp.send_queue);
+    }
+}
+
+template <class Context>
+void Transport<Context>::complete_work(QueuePair& qp, const WorkEntry& work, Status status) {
+    regmap::Completion completion;
+    completion.user_data = work.request.user_data;
+    completion.object = qp.qpn;
+    completion.length = status == Status::ok ? message_bytes_of(work.request) : 0;
+    completion.request_index = work.index;
+    completion.opcode = static_cast<std::uint8_t>(work.request.opcode);
+    completion.status = status;
+    context_.queues().complete(qp.send_queue, completion);
+}
+
+template <class Context>
+bool Transport<Context>::has_packet(const QueuePair& qp) const {
+    return !qp.lost.empty() || qp.message_cursor != qp.message_tail;
+}
+
+template <class Context>
+void Transport<Context>::make_ready(QueuePair& qp) {
+    if (qp.list == QpList::none && qp.state == QpState::connected && has_packet(qp))
+        ready_.push_back(qps_, qp);
+}
+
+/// One packet a queue pair in turn, while planes have credit. A queue pair that its windows hold back leaves
+/// the ring until an acknowledgement or its timer; one that finds no plane until a credit comes or a plane
+/// returns.
+template <class Context>
+void Transport<Context>::pump() {
+    while (offered_planes_ != 0) {
+        QueuePair* qp = ready_.pop_front(qps_);
+        if (qp == nullptr) return;
+        switch (send_one(*qp)) {
+            case SendResult::sent: make_ready(*qp); break;
+            case SendResult::no_plane: waiting_.push_back(qps_, *qp); break;
+            case SendResult::blocked: break;
+        }
+    }
+}
+
+template <class Context>
+void Transport<Context>::on_transmit_credit(std::uint8_t plane) {
+    if (plane >= context_.config().planes || credits_[plane] == context_.config().transmit_credits) return;
+    const Handler handler(*this);
+    ++credits_[plane];
+    offered_planes_ |= ports_up_ & 1U << plane;
+    if (!waiting_.empty()) ready_.take_all(qps_, waiting_);
+}
+
+template <class Context>
+std::uint32_t Transport<Context>::packet_bytes(const QueuePair& qp, const MessageEntry& message,
+                                               std::uint32_t offset) const {
+    return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
+}
+
+template <class Context>
+typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& qp) {
+    const std::uint64_t now = now_ns();
+    if (now < qp.pause_until_ns) {
+        arm(qp, qp.pause_until_ns);
+        return SendResult::blocked;
+    }
+    QpRings& rings = *qp.rings;
+    const bool again = !qp.lost.empty();
+    if (!again && (qp.message_cursor == qp.message_tail || qp.next - qp.base >= qp.window_packets))
+        return SendResult::blocked;
+    const std::uint16_t index = again ? qp.lost.head : slot_of(qp.next);
+    PacketEntry& entry = rings.packets[index];
+    if (!again) {
+        entry.message = static_cast<std::uint8_t>(qp.message_cursor % message_ring);
+        entry.offset = qp.cursor_offset;
+        entry.transmissions = 0;
+    }
+    const MessageEntry& message = rings.messages[entry.message];
+    const std::uint32_t bytes = packet_bytes(qp, message, entry.offset);
+    const bool window_full = qp.in_flight_bytes + bytes + overhead_bytes > qp.congestion.bytes();
+    if (!qp.in_flight.empty() && (qp.cautious || window_full)) return SendResult::blocked;
+
+    const auto path = hal().spray(qp.qpn).choose(offered_planes_);
+    if (!path) return SendResult::no_plane;
+    std::uint64_t count = qp.next;
+    if (again) {
+        qp.lost.remove(rings.packets, index);
+        count = qp.base + static_cast<std::uint16_t>(index - slot_of(qp.base)) % max_window_packets;
+    } else {
+        ++qp.next;
+        statistics_.window_high_water = std::max(statistics_.window_high_water, qp.next - qp.base);
+        qp.cursor_offset += bytes;
+        if (qp.cursor_offset == message.length_bytes) {
+            qp.cursor_offset = 0;
+            ++qp.message_cursor;
+        }
+    }
+    send_packet(qp, index, count, *path);
+    return SendResult::sent;
+}
+
+template <class Context>
+void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,
+                                     const engines::PathChoice& path) {
+    const std::uint64_t now = now_ns();
+    PacketEntry& entry = qp.rings->packets[index];
+    const std::uint32_t bytes = packet_bytes(qp, qp.rings->messages[entry.message], entry.offset);
+    entry.sent_ns = static_cast<std::uint32_t>(now);
+    entry.departure = ++qp.departures;
+    entry.entropy_index = path.entropy_index;
+    entry.plane = path.plane;
+    entry.state = PacketState::in_flight;
+    if (entry.transmissions != 0) ++statistics_.retransmitted;
+    if (entry.transmissions != 0xff) ++entry.transmissions;
+    qp.in_flight.push_back(qp.rings->packets, index);
+    qp.in_flight_bytes += bytes + overhead_bytes;
+
+    Packet packet;
+    Payload payload;
+    packet.plane = path.plane;
+    packet.entropy = path.entropy;
+    packet.payload_bytes = static_cast<std::uint16_t>(bytes);
+    // The receiver gathers acknowledgements; it must not gather when nothing more comes before one.
+    const std::uint32_t window = qp.congestion.bytes();
+    packet.ack_request = !has_packet(qp) || qp.cautious || qp.rto_backoff != 0 ||
+                         qp.next - qp.base >= qp.window_packets ||
+                         (window < 8U * qp.mtu_bytes && qp.in_flight_bytes + qp.mtu_bytes > window);
+    fill(qp, entry, count, packet, payload);
+    if (--credits_[path.plane] == 0) offered_planes_ &= ~(1U << path.plane);
+    ++statistics_.data_packets_sent;
+    hal().send(packet, payload);
+    arm(qp, now + rto_ns(qp));
+}
+
+template <class Context>
+void Transport<Context>::fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count,
+                              Packet& packet, Payload& payload) {
+    const MessageEntry& message = qp.rings->messages[entry.message];
+    const std::uint32_t behind_head = (entry.message - qp.message_head) % message_ring;
+    packet.opcode = message.opcode;
+    packet.source_device = context_.config().device_number;
+    packet.destination_device = qp.peer_device;
+    packet.qpn = qp.peer_qpn;
+    packet.local_qpn = qp.qpn;
+    packet.psn = psn_of(qp, count);
+    packet.message_number = qp.message_head + behind_head;
+    packet.message_offset = entry.offset;
+    packet.message_bytes = message.length_bytes;
+    packet.receive_number = message.receive_number;
+    if (message.is_work) fill_work(message, qp.rings->work[message.tag], packet, payload);
+    else context_.ep().build(message.tag, entry.offset, packet, payload);
+}
+
+template <class Context>
+void Transport<Context>::fill_work(const MessageEntry& message, const WorkEntry& work, Packet& packet,
+                                   Payload& payload) {
+    const regmap::WorkRequest& request = work.request;
+    packet.immediate = request.immediate;
+    if (message.opcode == Opcode::mp_write || message.opcode == Opcode::mp_write_immediate) {
+        packet.address = request.remote_address;
+        packet.remote_key = request.remote_key;
+    }
+    if (packet.payload_bytes == 0) return;
+    if ((request.flags & work_inline) != 0) {
+        payload.inline_bytes = {request.inline_data, packet.payload_bytes};
+    } else {
+        payload.segments[0] = {request.local_address + packet.message_offset, packet.payload_bytes};
+        payload.segment_count = 1;
+    }
+}
+
+}  // namespace plait::firmware

@@ -1,0 +1,265 @@
+#pragma once
+// What the transport keeps for a queue pair. Plain data; the rules are in transport*.hpp.
+
+#include <array>
+#include <cstdint>
+#include <plait/firmware/commands.hpp>
+#include <plait/firmware/congestion.hpp>
+#include <plait/regmap.hpp>
+#include <span>
+
+namespace plait::firmware {
+
+inline constexpr std::uint32_t message_ring =
+    256;                                        ///< Messages a queue pair holds until they are acknowledged.
+inline constexpr std::uint32_t work_ring = 64;  ///< Work requests among them.
+inline constexpr std::uint32_t receive_ring = 64;  ///< Receive requests that wait for their messages.
+inline constexpr std::uint32_t max_window_packets = 512;
+inline constexpr std::uint64_t never_ns = ~std::uint64_t{0};
+
+/// Counters of the transport of one device.
+struct TransportStatistics {
+    std::uint64_t data_packets_sent = 0;
+    std::uint64_t retransmitted = 0;              ///< Of these.
+    std::uint64_t cancelled_retransmissions = 0;  ///< Acknowledged while they waited to be sent again.
+    std::uint64_t received = 0;                   ///< Data packets taken.
+    std::uint64_t duplicates = 0;
+    std::uint64_t refused = 0;           ///< Data packets answered with a NACK.
+    std::uint64_t out_of_order_max = 0;  ///< Greatest distance of an arriving PSN from the cumulative one.
+    std::uint64_t acks_sent = 0;
+    std::uint64_t acks_received = 0;
+    std::uint64_t nacks_received = 0;
+    std::uint64_t rto_count = 0;  ///< Time-outs with nothing acknowledged since.
+    std::uint64_t losses = 0;     ///< Packets assumed lost.
+    std::uint64_t window_high_water =
+        0;  ///< PSNs sent and not yet acknowledged cumulatively, greatest of a QP.
+    std::uint64_t probes_sent = 0;
+    std::uint64_t planes_excluded = 0;  ///< By silent loss.
+    std::uint64_t planes_restored = 0;
+    std::uint64_t qp_errors = 0;
+};
+
+/// A message that EP gives to the transport; `tag` is EP's own name for it.
+struct EpMessage {
+    Opcode opcode = Opcode::mp_ep_row;
+    std::uint64_t tag = 0;
+    std::uint32_t length_bytes = 0;
+};
+
+/// Answer to create_qp; the rest means something only with Status::ok.
+struct QpCreated {
+    regmap::Status status = regmap::Status::ok;
+    std::uint32_t qpn = 0;
+    std::uint32_t first_psn = 0;
+};
+
+enum class PacketState : std::uint8_t { free, in_flight, lost, acknowledged };
+
+/// A PSN inside the send window, in one of two lists: in flight (in order of departure), or waiting to be
+/// sent again.
+struct PacketEntry {
+    std::uint32_t offset;     ///< Of its payload in the message, bytes.
+    std::uint32_t sent_ns;    ///< Low 32 bits of the time of its latest departure.
+    std::uint32_t departure;  ///< Counts the departures of the queue pair.
+    std::uint16_t next;
+    std::uint16_t previous;
+    std::uint16_t entropy_index;
+    std::uint8_t message;  ///< Slot in the message ring.
+    std::uint8_t plane;
+    std::uint8_t transmissions;  ///< Stops at 255.
+    PacketState state;
+};
+static_assert(sizeof(PacketEntry) <= 24);
+
+/// List of packet entries, linked by their place in the window.
+struct PacketList {
+    static constexpr std::uint16_t none = 0xffff;
+    std::uint16_t head = none;
+    std::uint16_t tail = none;
+
+    [[nodiscard]] constexpr bool empty() const { return head == none; }
+
+    constexpr void push_back(std::array<PacketEntry, max_window_packets>& entries, std::uint16_t index) {
+        entries[index].next = none;
+        entries[index].previous = tail;
+        (tail == none ? head : entries[tail].next) = index;
+        tail = index;
+    }
+
+    constexpr void remove(std::array<PacketEntry, max_window_packets>& entries, std::uint16_t index) {
+        const PacketEntry& entry = entries[index];
+        (entry.previous == none ? head : entries[entry.previous].next) = entry.next;
+        (entry.next == none ? tail : entries[entry.next].previous) = entry.previous;
+    }
+};
+
+/// A message on its way.
+struct MessageEntry {
+    std::uint64_t tag;  ///< EP's; of a work request its slot in the work ring.
+    std::uint32_t length_bytes;
+    std::uint32_t unacknowledged;  ///< Packets, those not sent yet among them.
+    std::uint32_t receive_number;
+    Opcode opcode;
+    bool is_work;
+};
+static_assert(sizeof(MessageEntry) <= 32);
+
+/// A work request: a copy of its record, until its completion.
+struct WorkEntry {
+    regmap::WorkRequest request;
+    std::uint16_t index;  ///< In its queue.
+    regmap::Status status;
+    bool done;
+};
+
+/// A receive request and what has arrived for it.
+struct ReceiveEntry {
+    regmap::ReceiveRequest request;
+    std::uint64_t end;  ///< Packets received in order once the message is complete.
+    std::uint32_t message_number;
+    std::uint32_t message_bytes;
+    std::uint32_t immediate;
+    std::uint16_t index;  ///< In its queue.
+    Opcode opcode;
+    bool arrived;           ///< A packet of its message has.
+    regmap::Status status;  ///< If not ok, why it fails when the queue pair does.
+};
+
+/// The large tables of a queue pair. Left as found: pages that no queue pair uses are never touched.
+struct QpRings {
+    QpRings() {
+    }  // NOLINT(modernize-use-equals-default): defaulted, value-initialisation would write all of it
+    std::array<PacketEntry, max_window_packets> packets;
+    std::array<std::uint64_t, max_window_packets / 64> acknowledged;
+    std::array<MessageEntry, message_ring> messages;
+    std::array<WorkEntry, work_ring> work;
+    std::array<ReceiveEntry, receive_ring> receives;
+};
+
+enum class QpState : std::uint8_t { free, created, connected, error };
+
+/// Which list of the scheduler a queue pair is in.
+enum class QpList : std::uint8_t { none, ready, waiting_for_plane, failing };
+
+/// One queue pair. Counts that end in no unit are packets since the connection; PSN = first PSN + count, 24
+/// bits.
+struct QueuePair {
+    // Receiving.
+    QpState state = QpState::free;
+    bool mark_reported = false;  ///< The latest packet was marked.
+    bool ack_urgent = false;     ///< The sender waits: acknowledge when no packet is missing.
+    std::uint8_t since_ack_marked = 0;
+    std::uint16_t since_ack = 0;  ///< Data packets since the last acknowledgement.
+    std::uint16_t mtu_bytes = 0;
+    std::uint32_t expected_psn = 0;  ///< Next in order, as of the last packet taken.
+    std::uint64_t received = 0;      ///< Packets received in order.
+    std::uint64_t ack_owed_since_ns = never_ns;
+
+    std::uint32_t receive_head = 0;      ///< Receive requests completed ...
+    std::uint32_t receive_posted = 0;    ///< ... and posted.
+    std::uint32_t receives_arrived = 0;  ///< Between these, those of which something arrived.
+
+    // Sending.
+    std::uint32_t qpn = 0;
+    std::uint32_t first_psn = 0;
+    std::uint64_t base = 0;  ///< Oldest unacknowledged packet.
+    std::uint64_t next = 0;  ///< Next new packet.
+    std::uint16_t window_packets = 0;
+    std::uint16_t link = 0;  ///< Next queue pair of the same list.
+    QpList list = QpList::none;
+    bool cautious = false;        ///< After a "try later": one packet at a time until one is taken.
+    bool submit_starved = false;  ///< The send queue, EP, or the receive queue was told: no room.
+    bool ep_starved = false;
+    bool receive_starved = false;
+    std::uint8_t rto_backoff = 0;
+    std::uint8_t refusals = 0;  ///< "Try later" in a row.
+    std::uint32_t in_flight_bytes = 0;
+    PacketList in_flight;
+    PacketList lost;
+    std::uint32_t departures = 0;
+    std::uint32_t acked_departure = 0;  ///< Latest departure known to have arrived.
+    std::uint32_t reordering_packets = 0;
+    std::uint32_t message_head = 0;    ///< Message numbers: oldest unacknowledged,
+    std::uint32_t message_cursor = 0;  ///< being cut into packets,
+    std::uint32_t message_tail = 0;    ///< next.
+    std::uint32_t cursor_offset = 0;   ///< In the message at the cursor, bytes.
+    std::uint32_t work_head = 0;
+    std::uint32_t work_tail = 0;
+    std::uint32_t next_receive_number = 0;
+    CongestionWindow congestion;
+
+    // Times; never_ns = not set.
+    std::uint64_t timer_ns = never_ns;  ///< What the timer of the queue pair is set to.
+    std::uint64_t progress_ns = 0;      ///< The peer last showed that it lives, or the first request came.
+    std::uint64_t pause_until_ns = 0;
+    std::uint64_t doubt_ns = never_ns;
+    std::uint64_t doubt_before_ns = 0;  ///< Packets on doubtful planes that left before this are lost.
+    std::uint64_t probe_ns = never_ns;
+    std::uint32_t probe_interval_ns = 0;
+    std::uint16_t probe_sequence = 0;
+    std::uint8_t doubtful_planes = 0;
+    std::uint8_t announcements = 0;   ///< Of port state, still to be sent.
+    std::uint8_t peer_planes = 0xff;  ///< As the peer announced.
+    bool peer_announced = false;
+    std::uint16_t peer_port_sequence = 0;
+
+    // Connection.
+    std::uint32_t peer_device = 0;
+    std::uint32_t peer_qpn = 0;
+    std::uint32_t send_queue = 0;  ///< 0 = none.
+    std::uint32_t receive_queue = 0;
+    std::uint16_t entropy_values = 0;
+    regmap::SprayPolicy spray_policy = regmap::SprayPolicy::spray;
+    regmap::Status failure = regmap::Status::ok;
+
+    QpRings* rings = nullptr;
+};
+
+/// A first-in first-out list of queue pairs, linked through QueuePair::link. A queue pair is in one list at
+/// most.
+template <QpList which>
+class QpQueue {
+  public:
+    [[nodiscard]] bool empty() const { return head_ == 0; }
+
+    /// Appends every queue pair of another list, which is empty then.
+    template <QpList other>
+    void take_all(std::span<QueuePair> qps, QpQueue<other>& from) {
+        while (QueuePair* qp = from.pop_front(qps)) push_back(qps, *qp);
+    }
+
+    void push_back(std::span<QueuePair> qps, QueuePair& qp) {
+        qp.list = which;
+        qp.link = 0;
+        const auto number = static_cast<std::uint16_t>(qp.qpn);
+        if (head_ == 0) head_ = number;
+        else qps[tail_].link = number;
+        tail_ = number;
+    }
+
+    QueuePair* pop_front(std::span<QueuePair> qps) {
+        if (head_ == 0) return nullptr;
+        QueuePair& qp = qps[head_];
+        head_ = qp.link;
+        qp.list = QpList::none;
+        return &qp;
+    }
+
+    /// Takes one out of the middle; the list is walked (failures only).
+    void remove(std::span<QueuePair> qps, QueuePair& qp) {
+        std::uint16_t previous = 0;
+        for (std::uint16_t number = head_; number != 0; previous = number, number = qps[number].link) {
+            if (number != qp.qpn) continue;
+            (previous == 0 ? head_ : qps[previous].link) = qp.link;
+            if (tail_ == number) tail_ = previous;
+            qp.list = QpList::none;
+            return;
+        }
+    }
+
+  private:
+    std::uint16_t head_ = 0;  ///< 0 = none: there is no QPN 0.
+    std::uint16_t tail_ = 0;
+};
+
+}  // namespace plait::firmware
