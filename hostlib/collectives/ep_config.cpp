@@ -1,0 +1,190 @@
+#include "ep_config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "ep_limits.hpp"
+
+namespace plait {
+namespace {
+
+constexpr std::uint32_t block_elements = 128;  // elements that share a scale
+constexpr std::uint64_t bf16_bytes = 2;
+
+Error invalid(std::string message) { return {Status::invalid_parameter, std::move(message)}; }
+
+Result<void> check_rows(const EpConfig& config) {
+    if (config.dispatch_format != RowFormat::bf16 && config.dispatch_format != RowFormat::e4m3_f32)
+        return invalid("dispatch_format is " + std::to_string(static_cast<unsigned>(config.dispatch_format)) +
+                       ", expected bf16 or e4m3_f32");
+    if (config.combine_format != RowFormat::bf16) return invalid("combine_format: expected bf16");
+    if (!is_known(config.entry_policy))
+        return invalid("entry_policy is " + std::to_string(static_cast<unsigned>(config.entry_policy)) +
+                       ", expected same_index, spread or target");
+    if (auto checked = check_range("hidden", config.hidden, block_elements, regmap::max_hidden); !checked)
+        return checked;
+    return config.dispatch_format == RowFormat::bf16
+               ? check_multiple("hidden", config.hidden, "64 elements", 64)
+               : check_multiple("hidden", config.hidden, "a block of e4m3_f32", block_elements);
+}
+
+Result<void> check_pairs(const EpConfig& config) {
+    if (auto checked = check_range("mtu_bytes", config.mtu_bytes, 256, 4096); !checked) return checked;
+    if (!std::has_single_bit(config.mtu_bytes))
+        return invalid("mtu_bytes is " + std::to_string(config.mtu_bytes) + ", expected a power of two");
+    if (auto checked = check_range("window_packets", config.window_packets, 64, 512); !checked)
+        return checked;
+    if (!std::has_single_bit(config.window_packets))
+        return invalid("window_packets is " + std::to_string(config.window_packets) +
+                       ", expected 64, 128, 256 or 512");
+    if (!is_known(config.spray_policy))
+        return invalid("spray_policy is " + std::to_string(static_cast<unsigned>(config.spray_policy)) +
+                       ", expected spray, round_robin or single_path");
+    return check_range("entropy_values", config.entropy_values, 1, 256);
+}
+
+/// One buffer of a call: what it is called, what was given, where it goes, what it must hold.
+struct BufferRule {
+    const char* name;
+    const BufferView& view;
+    regmap::MemoryRange& range;
+    std::uint64_t rows;
+    std::uint64_t bytes_a_row;
+    bool optional;
+};
+
+/// Fills in the request's ranges. Buffers of no rows may be absent; so may optional ones.
+Result<void> place_buffers(std::span<const BufferRule> rules) {
+    for (const BufferRule& rule : rules) {
+        if (rule.bytes_a_row == 0 && !rule.view.empty())
+            return invalid(std::string(rule.name) + " is given, but the group's rows have no scales");
+        const std::uint64_t needed = rule.rows * rule.bytes_a_row;  // at most 2^32 rows of 2^15 bytes
+        if (rule.view.empty() && (rule.optional || needed == 0)) continue;
+        if (rule.view.length_bytes < needed)
+            return Error{Status::invalid_length, std::string(rule.name) + " has " +
+                                                     std::to_string(rule.view.length_bytes) +
+                                                     " bytes, expected " + std::to_string(needed) + " for " +
+                                                     std::to_string(rule.rows) + " rows"};
+        if (rule.view.key == 0) return Error{Status::invalid_key, std::string(rule.name) + " has no key"};
+        if (rule.view.length_bytes - 1 > std::numeric_limits<std::uint64_t>::max() - rule.view.device_address)
+            return Error{Status::out_of_range, std::string(rule.name) + " leaves the address space"};
+        rule.range = {.address = rule.view.device_address, .key = rule.view.key, .reserved = 0};
+    }
+    return {};
+}
+
+Result<void> check_timeout(std::uint32_t timeout_us) {
+    if (timeout_us != 0) return {};
+    return invalid("timeout_us is 0, expected a limit above 0");
+}
+
+}  // namespace
+
+Result<void> check_config(const EpConfig& config, std::uint32_t ranks) {
+    if (auto checked = check_topology(ranks, config.ranks_per_node, config.experts, config.topk); !checked)
+        return checked;
+    if (config.topk > config.experts)
+        return invalid("topk is " + std::to_string(config.topk) + ", expected at most the experts (" +
+                       std::to_string(config.experts) + ")");
+    if (auto checked = check_rows(config); !checked) return checked;
+    if (auto checked = check_range("max_tokens", config.max_tokens, 1, regmap::max_tokens_per_rank); !checked)
+        return checked;
+    if (auto checked = check_range("handles", config.handles, 1, max_ep_handles); !checked) return checked;
+    return check_pairs(config);
+}
+
+Result<void> check_device(const EpConfig& config, std::uint32_t ranks, const DeviceInfo& device) {
+    const std::uint32_t pairs = ranks - config.ranks_per_node;
+    if (pairs > device.max_qps)
+        return Error{Status::limit_exceeded, "the group needs " + std::to_string(pairs) +
+                                                 " queue pairs, the device has room for " +
+                                                 std::to_string(device.max_qps)};
+    return check_multiple("entropy_values", config.entropy_values, "the planes", std::max(device.planes, 1U));
+}
+
+regmap::GroupParameters group_parameters(const EpConfig& config, std::uint32_t rank, std::uint32_t ranks,
+                                         std::uint32_t first_device) {
+    regmap::GroupParameters parameters;
+    parameters.rank = rank;
+    parameters.ranks = ranks;
+    parameters.ranks_per_node = config.ranks_per_node;
+    parameters.experts = config.experts;
+    parameters.topk = config.topk;
+    parameters.hidden = config.hidden;
+    parameters.max_tokens = config.max_tokens;
+    parameters.dispatch_format = config.dispatch_format;
+    parameters.combine_format = config.combine_format;
+    parameters.entry_policy = config.entry_policy;
+    parameters.handles = config.handles;
+    parameters.first_device = first_device;
+    parameters.mtu_bytes = config.mtu_bytes;
+    return parameters;
+}
+
+std::uint64_t row_bytes(const EpConfig& config) {
+    return std::uint64_t{config.hidden} * (config.dispatch_format == RowFormat::bf16 ? bf16_bytes : 1);
+}
+
+std::uint64_t scale_bytes(const EpConfig& config) {
+    return config.dispatch_format == RowFormat::bf16 ? 0 : config.hidden / block_elements * sizeof(float);
+}
+
+Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const DispatchArguments& arguments,
+                                           std::optional<std::uint32_t> cached_tokens) {
+    if (auto checked = check_timeout(arguments.timeout_us); !checked) return checked.error();
+    if (auto checked = check_range("tokens", arguments.tokens, 0, config.max_tokens); !checked)
+        return checked.error();
+    if (cached_tokens && *cached_tokens != arguments.tokens)
+        return invalid("tokens is " + std::to_string(arguments.tokens) + ", the cached handle has " +
+                       std::to_string(*cached_tokens));
+    if (arguments.tokens != 0 && arguments.topk_weights.empty() && !arguments.recv_topk_weights.empty())
+        return invalid("recv_topk_weights is given, but topk_weights is not");
+
+    regmap::EpRequest request;
+    request.opcode = regmap::EpOpcode::dispatch;
+    request.flags = cached_tokens ? 1 : 0;
+    request.tokens = arguments.tokens;
+    request.timeout_us = arguments.timeout_us;
+    request.receive_capacity = arguments.receive_capacity;
+    const DispatchArguments& a = arguments;
+    const BufferView none;
+    const BufferView& topk_idx = cached_tokens ? none : a.topk_idx;
+    const std::uint64_t tokens = a.tokens;
+    const std::uint64_t capacity = a.receive_capacity;
+    const std::uint64_t ids = config.topk * sizeof(std::int64_t);
+    const std::uint64_t weights = config.topk * sizeof(float);
+    const std::array rules = {
+        BufferRule{"x", a.x, request.x, tokens, row_bytes(config), false},
+        BufferRule{"x_scales", a.x_scales, request.x_scales, tokens, scale_bytes(config), false},
+        BufferRule{"topk_idx", topk_idx, request.topk_idx, tokens, ids, cached_tokens.has_value()},
+        BufferRule{"topk_weights", a.topk_weights, request.topk_weights, tokens, weights, true},
+        BufferRule{"recv_x", a.recv_x, request.recv_x, capacity, row_bytes(config), false},
+        BufferRule{"recv_x_scales", a.recv_x_scales, request.recv_x_scales, capacity, scale_bytes(config),
+                   false},
+        BufferRule{"recv_topk_idx", a.recv_topk_idx, request.recv_topk_idx, capacity, ids, true},
+        BufferRule{"recv_topk_weights", a.recv_topk_weights, request.recv_topk_weights, capacity, weights,
+                   true},
+        BufferRule{"recv_source", a.recv_source, request.recv_source, capacity, sizeof(std::uint64_t), true},
+    };
+    if (auto placed = place_buffers(rules); !placed) return placed.error();
+    return request;
+}
+
+Result<regmap::EpRequest> combine_request(const EpConfig& config, const CombineArguments& arguments,
+                                          std::uint32_t tokens, std::uint32_t received_rows) {
+    if (auto checked = check_timeout(arguments.timeout_us); !checked) return checked.error();
+    regmap::EpRequest request;
+    request.opcode = regmap::EpOpcode::combine;
+    request.timeout_us = arguments.timeout_us;
+    const std::uint64_t bytes = config.hidden * bf16_bytes;
+    const std::array rules = {
+        BufferRule{"x", arguments.x, request.x, received_rows, bytes, false},
+        BufferRule{"combined_x", arguments.combined_x, request.recv_x, tokens, bytes, false},
+    };
+    if (auto placed = place_buffers(rules); !placed) return placed.error();
+    return request;
+}
+
+}  // namespace plait

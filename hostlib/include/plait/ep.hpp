@@ -1,0 +1,171 @@
+#pragma once
+// Expert-parallel calls on the device: dispatch sends each token's row to the ranks of its experts, combine
+// brings the experts' outputs back and adds them. The calls and shapes follow what users of DeepEP know
+// (docs/ep.md).
+
+#include <bitset>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <plait/bootstrap.hpp>
+#include <plait/registered_memory.hpp>
+#include <plait/result.hpp>
+#include <utility>
+#include <vector>
+
+namespace plait {
+
+using regmap::EntryPolicy;
+using regmap::RowFormat;
+using regmap::SprayPolicy;
+
+/// Dispatch handles a group may keep alive at once (GroupParameters.handles).
+inline constexpr std::uint32_t max_ep_handles = 8;
+
+/// Ranks by number: bit r stands for rank r.
+using RankMask = std::bitset<regmap::max_ranks>;
+
+/// What a group is made for. Every rank gives the same values, except spray_policy, entropy_values and the
+/// timeout.
+struct EpConfig {
+    std::uint32_t ranks_per_node = 8;  ///< Divides the ranks; ranks of a node are consecutive.
+    std::uint32_t experts = 0;     ///< A multiple of the ranks; expert e lives on rank e * ranks / experts.
+    std::uint32_t topk = 0;        ///< Experts a token chooses.
+    std::uint32_t hidden = 0;      ///< Elements of a row: a multiple of 64, of 128 for e4m3_f32.
+    std::uint32_t max_tokens = 0;  ///< Tokens a rank may give to one dispatch.
+    RowFormat dispatch_format = RowFormat::e4m3_f32;
+    RowFormat combine_format = RowFormat::bf16;  ///< bf16 is the only one.
+    EntryPolicy entry_policy = EntryPolicy::target;
+    std::uint32_t handles = 2;  ///< Dispatches alive at once: two for two micro-batches.
+
+    std::uint16_t mtu_bytes = 4096;
+    std::uint16_t window_packets = 512;
+    std::uint16_t entropy_values = 128;  ///< Paths a queue pair sprays over: a multiple of the planes.
+    SprayPolicy spray_policy = SprayPolicy::spray;
+
+    std::uint64_t bootstrap_timeout_ns =
+        10'000'000'000;  ///< Of each exchange with the other ranks at creation.
+};
+
+/// Names a dispatch: its routing and where its rows are. Made by dispatch, valid until release.
+struct EpHandle {
+    std::uint32_t group = 0;
+    std::uint32_t number = 0;  ///< 0 .. handles - 1, the same on every rank.
+    std::uint64_t generation = 0;
+
+    friend bool operator==(const EpHandle&, const EpHandle&) = default;
+};
+
+/// Inputs need local read only (access 0), outputs local write. E = bytes of an element: 1 for e4m3_f32, 2
+/// for bf16. With 0 tokens the inputs may be empty; a rank without tokens must make the call all the same.
+struct DispatchArguments {
+    std::uint32_t tokens = 0;  ///< Of this rank, 0 .. max_tokens.
+    std::uint32_t receive_capacity =
+        0;  ///< Rows the outputs hold. More to receive: capacity_exceeded, none placed.
+    std::uint32_t timeout_us = 0;  ///< Time limit of the call, on the device; above 0.
+    BufferView x;                  ///< [tokens, hidden] E bytes each.
+    BufferView x_scales;           ///< e4m3_f32: [tokens, hidden / 128] f32.
+    BufferView topk_idx;           ///< [tokens, topk] i64, -1 = none. Not read with `cached`.
+    BufferView topk_weights;       ///< [tokens, topk] f32. Optional.
+    BufferView recv_x;  ///< [receive_capacity, hidden] E bytes each, ordered by source rank, then token.
+    BufferView recv_x_scales;        ///< e4m3_f32: [receive_capacity, hidden / 128] f32.
+    BufferView recv_topk_idx;        ///< [receive_capacity, topk] i64: local expert, -1 = not here. Optional.
+    BufferView recv_topk_weights;    ///< [receive_capacity, topk] f32. Optional.
+    BufferView recv_source;          ///< [receive_capacity] u64: source rank << 32 | token. Optional.
+    std::optional<EpHandle> cached;  ///< Repeat the routing of this handle; tokens as then.
+};
+
+/// The sum over ranks of a token's rows is not weighted: weights are applied by the experts.
+struct CombineArguments {
+    EpHandle handle;               ///< Its latest call ended with ok or rank_failed.
+    std::uint32_t timeout_us = 0;  ///< Above 0.
+    BufferView x;                  ///< [received rows, hidden] bf16, rows in the order of recv_x.
+    BufferView combined_x;         ///< [tokens, hidden] bf16; a token without experts becomes zeros.
+};
+
+/// How a call ended. Anything but Status::ok says what did not happen; with rank_failed and timeout
+/// `failed_ranks` names who was missing, and the other ranks' rows are in place.
+struct EpCompletion {
+    Status status = Status::ok;
+    EpHandle handle;
+    std::uint32_t received_rows = 0;  ///< dispatch: rows of the outputs. combine: tokens combined.
+    std::uint32_t missing_rows = 0;   ///< Rows that failed ranks did not deliver: gaps in the outputs.
+    std::vector<std::uint32_t> rows_per_local_expert;  ///< dispatch: [experts / ranks]
+    std::vector<std::uint32_t> rows_per_source;        ///< dispatch: [ranks]
+    RankMask failed_ranks;
+};
+
+class Driver;
+class EpCalls;
+struct EpCallState;
+
+/// A call in flight. Copies name the same call; may outlive its group (it then ends as aborted).
+class EpCall {
+  public:
+    /// True when the call has ended: wait() returns at once then. Never waits. Error: as wait(), without the
+    /// timeout.
+    Result<bool> poll();
+
+    /// Waits for the end, at most `timeout_ns` of the link's clock. The call's own failure is a completion,
+    /// not an Error. Errors: timeout (still in flight, may be waited for again), device_removed,
+    /// device_fatal, aborted.
+    Result<EpCompletion> wait(std::uint64_t timeout_ns);
+
+    /// The handle the call works on: usable for combine once a dispatch has ended.
+    [[nodiscard]] EpHandle handle() const;
+
+  private:
+    friend class EpCalls;
+    explicit EpCall(std::shared_ptr<EpCallState> state) : state_(std::move(state)) {}
+    std::shared_ptr<EpCallState> state_;
+};
+
+/// One rank's membership in an EP group. All ranks make the same calls in the same order. One thread at a
+/// time. The driver must outlive it.
+class EpGroup {
+  public:
+    /// Collective over `bootstrap`, whose ranks are consecutive devices of the fabric. One queue pair to each
+    /// rank of another node; the ranks of the own node are reached over scale-up. Errors leave nothing behind
+    /// and are given on every rank: invalid_parameter with the limit in the message, parameter_mismatch
+    /// naming rank and field, version_mismatch, limit_exceeded, timeout of the bootstrap, and what the driver
+    /// reports.
+    static Result<std::unique_ptr<EpGroup>> create(Driver& driver, const EpConfig& config,
+                                                   Bootstrap& bootstrap);
+
+    /// Calls in flight end as aborted. Peers must have no call in flight: they see this rank fail otherwise.
+    ~EpGroup();
+    EpGroup(const EpGroup&) = delete;
+    EpGroup& operator=(const EpGroup&) = delete;
+
+    /// Posts a dispatch and returns without waiting. It takes a free handle, which stays taken, whatever the
+    /// outcome, until released. Errors, nothing posted and no handle taken: invalid_length or
+    /// invalid_parameter naming the argument, limit_exceeded (no free handle), invalid_handle, queue_full,
+    /// device_removed, device_fatal. Expert ids are checked by the device: invalid_expert in the completion
+    /// (check_expert_ids says where).
+    Result<EpCall> dispatch(const DispatchArguments& arguments);
+
+    /// Posts the combine of a finished dispatch. May be repeated. Errors, nothing posted: as dispatch.
+    Result<EpCall> combine(const CombineArguments& arguments);
+
+    /// Gives the handle back. Errors, handle unchanged: invalid_handle (stale, not of this group, or a call
+    /// uses it), queue_full, device_removed, device_fatal.
+    Result<void> release(EpHandle handle);
+
+    /// Ranks that any call so far found missing.
+    [[nodiscard]] const RankMask& failed_ranks() const;
+
+    /// The first error that belongs to no call: device_removed, device_fatal, a release that the device
+    /// refused, a completion or result that makes no sense (device_fatal). Looks for completions, does not
+    /// wait.
+    Result<void> query_asynchronous_error();
+
+    [[nodiscard]] std::uint32_t rank() const;
+    [[nodiscard]] std::uint32_t ranks() const;
+    [[nodiscard]] const EpConfig& config() const;
+
+  private:
+    explicit EpGroup(std::unique_ptr<EpCalls> calls);
+    std::unique_ptr<EpCalls> calls_;
+};
+
+}  // namespace plait
