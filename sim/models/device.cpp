@@ -1,0 +1,237 @@
+#include <plait/sim/models/device.hpp>
+
+#include <algorithm>
+#include <bit>
+
+#include <plait/engines/psn.hpp>
+#include <plait/firmware/wire_address.hpp>
+#include <plait/firmware/wire_mp.hpp>
+#include <plait/sim/fabric/random.hpp>
+
+namespace plait::sim {
+
+namespace {
+
+firmware::DeviceConfig firmware_config(const DeviceSurroundings& surroundings,
+                                       const DeviceParameters& parameters) {
+    firmware::DeviceConfig config = parameters.firmware;
+    const FabricConfig& fabric = surroundings.fabric.config();
+    config.device_number = surroundings.device;
+    config.planes = static_cast<uint8_t>(fabric.planes);
+    config.plane_rate_gbps = static_cast<uint32_t>(fabric.rate_gbps + 0.5);
+    config.seed = hash_combine(surroundings.seed, surroundings.device);
+    return config;
+}
+
+}  // namespace
+
+DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurroundings& surroundings,
+                         const DeviceParameters& parameters, FirmwareFactory make_firmware)
+    : sc_module(module_name),
+      config_(firmware_config(surroundings, parameters)),
+      queue_(surroundings.queue),
+      fabric_(surroundings.fabric),
+      network_(surroundings.scale_up),
+      pools_(surroundings.pools),
+      device_(surroundings.device),
+      local_(surroundings.local),
+      virtual_payload_(surroundings.virtual_payload),
+      host_("host_interface", queue_, memory_, parameters.host),
+      cores_("firmware_cores", parameters.cores),
+      packet_memory_("packet_memory", queue_, pools_.payload, parameters.engines),
+      planes_("plane_ports", queue_, fabric_, pools_, packet_memory_, device_, parameters.engines,
+              surroundings.seed, *this),
+      scale_up_("scale_up_port", queue_, network_, pools_, packet_memory_, local_, parameters.engines, *this),
+      reduce_("reduce_engine", queue_, pools_.payload, packet_memory_, parameters.engines,
+              config_.accumulators, config_.accumulator_elements, *this),
+      timers_(queue_, *this, tie_break(surroundings.seed, device_, hash_name("timers"))),
+      receive_qps_(std::bit_ceil(config_.max_qps)),
+      receive_pipe_(receive_qps_),
+      sprays_(receive_qps_.size()),
+      bit_errors_(hash_combine(surroundings.seed, device_), "bit errors"),
+      firmware_(make_firmware(*this, config_)) {}
+
+DeviceModel::~DeviceModel() = default;
+
+// ---- the host's side
+
+void DeviceModel::write_register(uint32_t offset, uint32_t value) {
+    if (dead_) {
+        return;
+    }
+    cores_.begin(Work::doorbell, offset / 4, queue_.now_ps());
+    firmware_->on_register_write(offset, value);
+}
+
+uint32_t DeviceModel::read_register(uint32_t offset) {
+    return dead_ ? UINT32_MAX : firmware_->read_register(offset);
+}
+
+void DeviceModel::kill() {
+    if (dead_) {
+        return;
+    }
+    dead_ = true;
+    planes_.cut();
+    scale_up_.cut();
+    reduce_.close_all(queue_.now_ps());
+    receive_pipe_.close_all();
+    for (uint8_t plane = 0; plane < config_.planes; ++plane) {
+        fabric_.set_link(Link::device_port(device_, plane), false);
+    }
+    network_.set_port(local_, false);
+    host_.cut();
+}
+
+DeviceStatistics DeviceModel::statistics() const {
+    DeviceStatistics statistics = counters_;
+    planes_.report(statistics);
+    scale_up_.report(statistics);
+    cores_.report(statistics);
+    host_.report(statistics);
+    packet_memory_.report(statistics);
+    reduce_.report(statistics);
+    return statistics;
+}
+// ---- events
+
+void DeviceModel::plane_started(uint8_t plane) {
+    if (!dead_) {
+        cores_.begin(Work::credit, plane, queue_.now_ps());
+        firmware_->on_transmit_credit(plane);
+    }
+}
+
+void DeviceModel::plane_arrived(PlanePacket& packet) {
+    if (dead_ || (packet.corrupt && !survives_corruption(packet))) {
+        return;
+    }
+    firmware::Packet& header = packet.header;
+    header.plane = packet.plane;
+    header.congestion = packet.ecn;
+    const firmware::ReceivePipe::Judgement judgement = receive_pipe_.judge(header);
+    if (judgement.reason != regmap::DropReason::none) {
+        count_drop(judgement.reason);
+    } else if (firmware::is_data(header.opcode)) {
+        deliver_data(packet, judgement.window);
+    } else {
+        counters_.scale_out_control_delivered.add(packet.size_bytes);
+        cores_.begin(Work::acknowledgement, header.qpn, planes_.received_ps(packet));
+        firmware_->on_packet({header, 0, judgement.window, {}});
+    }
+}
+
+void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& verdict) {
+    const firmware::Packet& header = packet.header;
+    firmware::PacketEvent event{header, 0, verdict, {}};
+    accepted_ = verdict.verdict == engines::Verdict::accept;
+    if (accepted_) {
+        const auto spread = static_cast<uint32_t>(
+            engines::psn_diff(receive_pipe_.window(header.qpn).highest(), verdict.cumulative_psn));
+        counters_.window_high_water = std::max(counters_.window_high_water, spread);
+        if (packet.payload.length != 0) {
+            event.buffer = packet_memory_.allocate(packet.payload, PacketMemory::Use::refusable);
+        }
+        if (header.opcode == firmware::Opcode::mp_ep_control && !packet.payload.is_virtual()) {
+            event.control = {packet.payload.bytes(), packet.payload.length};
+        }
+    }
+    cores_.begin(Work::data_received, header.qpn, planes_.received_ps(packet));
+    firmware_->on_packet(event);
+    if (accepted_) {
+        counters_.scale_out_data_delivered.add(packet.size_bytes);
+        counters_.payload_bytes_delivered += header.payload_bytes;
+    }
+}
+
+// Only here do frame bytes exist: the packet is written out, bits are flipped, and the receiver's decoder
+// judges. The flips spare the Ethernet header, whose check is the link's FCS.
+bool DeviceModel::survives_corruption(PlanePacket& packet) {
+    counters_.scale_out_corrupt.add(packet.size_bytes);
+    const firmware::Packet& header = packet.header;
+    const auto addresses =
+        firmware::fabric_addresses(header.source_device, header.destination_device, packet.plane);
+    if (!addresses || (packet.payload.length != 0 && packet.payload.is_virtual())) {
+        count_drop(regmap::DropReason::icrc);
+        return false;
+    }
+    std::array<uint8_t, firmware::max_frame_bytes> frame;
+    const size_t length =
+        firmware::encode_frame(header, *addresses, {packet.payload.bytes(), packet.payload.length}, frame);
+    if (length == 0) {
+        count_drop(regmap::DropReason::malformed);
+        return false;
+    }
+    const uint64_t flips = 1 + bit_errors_.uniform(4);
+    const uint64_t first_bit = regmap::Ethernet::size_bytes * 8;
+    for (uint64_t i = 0; i < flips; ++i) {
+        const uint64_t bit = first_bit + bit_errors_.uniform(length * 8 - first_bit);
+        frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1U << bit % 8);
+    }
+    const regmap::DropReason reason = firmware::decode_frame(std::span(frame).first(length)).reason;
+    if (reason != regmap::DropReason::none) {
+        count_drop(reason);
+    }
+    // What passes was changed only where the ICRC does not look and nothing is read.
+    return reason == regmap::DropReason::none;
+}
+
+void DeviceModel::plane_changed(uint8_t plane, bool up) {
+    if (!dead_) {
+        cores_.begin(Work::port_change, plane, queue_.now_ps());
+        firmware_->on_port_change(plane, up);
+    }
+}
+
+void DeviceModel::frame_arrived(ScaleUpFrame& frame, BufferId buffer) {
+    const firmware::ScaleUpHeader& header = frame.header;
+    const uint64_t received_ps = scale_up_.received_ps(frame);
+    if (dead_) {
+        packet_memory_.release(buffer, received_ps);
+        return;
+    }
+    (buffer != 0 ? counters_.scale_up_data_delivered : counters_.scale_up_control_delivered)
+        .add(frame.size_bytes);
+    if (header.kind == regmap::ScaleUpKind::contribution && header.status == regmap::Status::ok) {
+        reduce_.add(header.tag >> 8, header.tag & 0xff, buffer, received_ps);
+        return;
+    }
+    firmware::ScaleUpEvent event{header, buffer, {}};
+    if (header.kind == regmap::ScaleUpKind::control && !frame.payload.is_virtual()) {
+        event.control = {frame.payload.bytes(), frame.payload.length};
+    }
+    cores_.begin(Work::scale_up_received, header.token, received_ps);
+    firmware_->on_scale_up(event);
+}
+
+void DeviceModel::frames_sent(uint32_t tag) {
+    if (!dead_) {
+        cores_.begin(Work::scale_up_sent, tag, queue_.now_ps());
+        firmware_->on_scale_up_sent(tag);
+    }
+}
+
+void DeviceModel::scale_up_changed(uint8_t local, bool up) {
+    if (!dead_) {
+        cores_.begin(Work::port_change, local, queue_.now_ps());
+        firmware_->on_scale_up_port(local, up);
+    }
+}
+
+void DeviceModel::reduced(uint32_t accumulator, BufferId result) {
+    if (dead_) {
+        packet_memory_.release(result, queue_.now_ps());
+        return;
+    }
+    cores_.begin(Work::reduced, accumulator, queue_.now_ps());
+    firmware_->on_reduced(accumulator, result);
+}
+
+void DeviceModel::timer_fired(firmware::TimerId timer) {
+    if (!dead_) {
+        cores_.begin(Work::timer, timer.number, queue_.now_ps());
+        firmware_->on_timer(timer);
+    }
+}
+
+}  // namespace plait::sim

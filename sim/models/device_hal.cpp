@@ -1,0 +1,202 @@
+// The HAL's commands.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <plait/hal/hal.hpp>
+#include <plait/sim/models/device.hpp>
+
+namespace plait::sim {
+
+static_assert(hal::Hal<DeviceModel>);
+
+namespace {
+
+constexpr uint32_t max_fetch_bytes = 4096;
+
+[[noreturn]] void firmware_error(const char* device, const char* what) {
+    std::fprintf(stderr, "%s: firmware error: %s\n", device, what);
+    std::abort();
+}
+
+}  // namespace
+
+// ---- time and planes
+
+void DeviceModel::set_timer(firmware::TimerId timer, uint64_t time_ns) {
+    if (time_ns >= EventQueue::never / 1000) {
+        timers_.cancel(timer);
+    } else {
+        timers_.set(timer, time_ns * 1000);
+    }
+}
+
+void DeviceModel::send(const firmware::Packet& packet, const firmware::Payload& payload) {
+    if (dead_) {
+        return;
+    }
+    if (packet.plane >= config_.planes) {
+        firmware_error(name(), "send by a plane that does not exist");
+    }
+    const uint64_t issued_ps = firmware::is_data(packet.opcode)
+                                   ? cores_.send(packet.local_qpn, ready_ps())
+                                   : ready_ps();
+    const Gathered gathered = gather(payload, packet.payload_bytes, issued_ps);
+    planes_.send(packet, gathered.slice, gathered.held, gathered.ready_ps);
+}
+
+DeviceModel::Gathered DeviceModel::gather(const firmware::Payload& payload, uint32_t length_bytes,
+                                          uint64_t issued_ps) {
+    if (length_bytes == 0) {
+        return {{}, 0, issued_ps};
+    }
+    if (length_bytes > PayloadBlock::capacity) {
+        firmware_error(name(), "payload longer than a packet");
+    }
+    if (payload.buffer != 0) {
+        const PayloadSlice& whole = packet_memory_.slice(payload.buffer);
+        if (payload.buffer_offset > whole.length || length_bytes > whole.length - payload.buffer_offset) {
+            firmware_error(name(), "payload outside its buffer");
+        }
+        pools_.payload.retain(whole.block);
+        packet_memory_.retain(payload.buffer);
+        return {{whole.block, whole.offset + payload.buffer_offset, length_bytes}, payload.buffer, issued_ps};
+    }
+    const std::span<const firmware::Segment> segments(payload.segments.data(), payload.segment_count);
+    uint64_t from_host = 0;
+    for (const firmware::Segment& segment : segments) {
+        from_host += segment.length;
+    }
+    if (from_host + payload.inline_bytes.size() != length_bytes) {
+        firmware_error(name(), "payload of another length than its header says");
+    }
+    PayloadBlock& block = *pools_.payload.take(length_bytes, virtual_payload_ && from_host != 0);
+    block.sent_ps = issued_ps;
+    uint32_t filled = 0;
+    for (const firmware::Segment& segment : segments) {
+        if (block.bytes == nullptr) {
+            memory_.touch_read(segment.address, segment.length);
+        } else {
+            memory_.read(segment.address,
+                         std::as_writable_bytes(std::span(block.bytes + filled, segment.length)));
+        }
+        filled += segment.length;
+    }
+    if (block.bytes != nullptr && !payload.inline_bytes.empty()) {
+        std::memcpy(block.bytes + filled, payload.inline_bytes.data(), payload.inline_bytes.size());
+    }
+    return {{&block, 0, length_bytes}, 0, from_host == 0 ? issued_ps : host_.read(issued_ps, from_host)};
+}
+
+// ---- host memory
+
+void DeviceModel::fetch(firmware::FetchTag tag, firmware::Segment segment) {
+    Fetch* const fetch = fetches_.take();
+    *fetch = {tag, segment};
+    queue_.schedule(host_.read(ready_ps(), std::min(segment.length, max_fetch_bytes)), 0,
+                    &DeviceModel::fetched, this, reinterpret_cast<uint64_t>(fetch));
+}
+
+void DeviceModel::fetched(void* object, uint64_t argument) {
+    auto& self = *static_cast<DeviceModel*>(object);
+    auto* const fetch = reinterpret_cast<Fetch*>(argument);
+    const auto [tag, segment] = *fetch;
+    self.fetches_.give_back(fetch);
+    if (self.dead_) {
+        return;
+    }
+    self.cores_.begin(Work::fetched, tag.label, self.queue_.now_ps());
+    if (segment.length > max_fetch_bytes) {
+        self.firmware_->on_fetched(tag, regmap::Status::invalid_length, {});
+        return;
+    }
+    alignas(8) std::array<uint8_t, max_fetch_bytes> bytes;
+    const std::span<uint8_t> wanted = std::span(bytes).first(segment.length);
+    const bool read = self.memory_.read(segment.address, std::as_writable_bytes(wanted));
+    self.firmware_->on_fetched(tag, read ? regmap::Status::ok : regmap::Status::out_of_range,
+                               read ? wanted : wanted.first(0));
+}
+
+void DeviceModel::place(BufferId buffer, uint32_t offset, firmware::Segment segment) {
+    if (dead_ || segment.length == 0) {
+        return;
+    }
+    const PayloadSlice& slice = packet_memory_.slice(buffer);
+    if (offset > slice.length || segment.length > slice.length - offset) {
+        firmware_error(name(), "place of bytes outside the buffer");
+    }
+    const Slot slot = host_.place(ready_ps(), segment.length);
+    packet_memory_.hold_until(buffer, slot.end_ps);
+    if (slice.is_virtual()) {
+        memory_.touch_write(segment.address, segment.length);
+    } else {
+        memory_.write(segment.address, std::as_bytes(std::span(slice.bytes() + offset, segment.length)));
+    }
+    if (offset == 0) {  // what follows is the same packet's
+        const uint64_t visible_ps = host_.visible_ps(slot);
+        counters_.latency.add((visible_ps - slice.block->sent_ps) / 1000);
+        counters_.last_placement_ps = visible_ps;
+    }
+}
+
+void DeviceModel::write(uint64_t device_address, std::span<const uint8_t> bytes) {
+    if (!dead_ && !bytes.empty()) {
+        host_.write(ready_ps(), device_address, bytes);
+    }
+}
+
+void DeviceModel::interrupt(uint32_t bits) {
+    if (!dead_) {
+        host_.interrupt(ready_ps(), bits);
+    }
+}
+
+// ---- scale-up, reduction, receive window
+
+void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& header,
+                           std::span<const uint32_t> index, const firmware::Payload& payload, bool notify) {
+    if (dead_) {
+        return;
+    }
+    if (targets == 0 || targets >> network_.config().ports != 0) {
+        firmware_error(name(), "scale-up to devices that do not exist");
+    }
+    const bool has_payload = header.kind != regmap::ScaleUpKind::pull;
+    const auto length =
+        static_cast<uint32_t>(header.kind == regmap::ScaleUpKind::control ? payload.inline_bytes.size()
+                              : has_payload                               ? header.length
+                                                                          : 0);
+    const Gathered gathered = gather(payload, length, ready_ps());
+    scale_up_.send(targets, header, index, gathered.slice, gathered.held, gathered.ready_ps, notify);
+    if (gathered.slice.block != nullptr) {
+        pools_.payload.release(gathered.slice.block);
+    }
+    packet_memory_.release(gathered.held, queue_.now_ps());
+}
+
+void DeviceModel::reduce_open(uint32_t accumulator, uint8_t contributions, uint32_t elements) {
+    reduce_.open(accumulator, contributions, elements, ready_ps());
+}
+void DeviceModel::reduce_add(uint32_t accumulator, uint8_t position, BufferId buffer) {
+    reduce_.add(accumulator, position, buffer, ready_ps());
+}
+void DeviceModel::reduce_skip(uint32_t accumulator, uint8_t position) {
+    reduce_.skip(accumulator, position, ready_ps());
+}
+void DeviceModel::reduce_close(uint32_t accumulator) { reduce_.close(accumulator, ready_ps()); }
+
+void DeviceModel::window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
+                              uint16_t mtu_bytes) {
+    if (!receive_pipe_.open(qpn, peer_device, first_psn, packets, mtu_bytes)) {
+        firmware_error(name(), "receive window of an open queue pair, or of a size that there is not");
+    }
+}
+
+void DeviceModel::window_refuse(uint32_t qpn, uint32_t psn) {
+    receive_pipe_.refuse(qpn, psn);
+    accepted_ = false;
+}
+
+}  // namespace plait::sim

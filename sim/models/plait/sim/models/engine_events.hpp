@@ -1,0 +1,66 @@
+// What the device's engines tell the device, and the packets they carry.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <plait/firmware/commands.hpp>
+#include <plait/sim/fabric/packet.hpp>
+#include <plait/sim/models/pools.hpp>
+
+namespace plait::sim {
+
+class PlanePorts;
+class ScaleUpPort;
+
+/// A packet of the planes. Holds one reference of its payload block.
+struct PlanePacket : FabricPacket {
+    firmware::Packet header;
+    PayloadSlice payload;
+    firmware::BufferId held = 0;  ///< Sender's buffer that is read until the packet starts onto the wire.
+    uint64_t ready_ps = 0;        ///< Complete in the transmit engine.
+    PlanePorts* sender = nullptr;
+};
+
+/// Copies of one scale-up command that have not left yet; firmware wants to know when all have.
+struct LeavingCopies {
+    uint32_t remaining = 0;
+    uint32_t tag = 0;
+};
+
+/// A frame of the scale-up network. Holds one reference of its payload block.
+struct ScaleUpFrame : ScaleUpPacket {
+    firmware::ScaleUpHeader header;
+    PayloadSlice payload;
+    firmware::BufferId held = 0;       ///< Sender's buffer that is read until the frame has left.
+    LeavingCopies* leaving = nullptr;  ///< Null: nobody waits for this copy to leave.
+    ScaleUpPort* sender = nullptr;
+};
+
+/// Pools that all devices of a cluster share.
+struct PacketPools {
+    PayloadPool payload;
+    ObjectPool<PlanePacket> packets;
+    ObjectPool<ScaleUpFrame> frames;
+};
+
+/// Called by the engines at the time of the event. References to packets and frames are valid during the
+/// call.
+class EngineEvents {
+  public:
+    virtual void plane_started(uint8_t plane) = 0;  ///< A data packet starts onto the wire.
+    virtual void plane_arrived(PlanePacket& packet) = 0;
+    virtual void plane_changed(uint8_t plane, bool up) = 0;
+    virtual void frame_arrived(ScaleUpFrame& frame,
+                               firmware::BufferId buffer) = 0;  ///< With a reference of the buffer.
+    virtual void frames_sent(uint32_t tag) = 0;  ///< All copies of a command that asked to be told.
+    virtual void scale_up_changed(uint8_t local, bool up) = 0;
+    virtual void reduced(uint32_t accumulator,
+                         firmware::BufferId result) = 0;  ///< With a reference of the buffer.
+    virtual void timer_fired(firmware::TimerId timer) = 0;
+
+  protected:
+    ~EngineEvents() = default;
+};
+
+}  // namespace plait::sim

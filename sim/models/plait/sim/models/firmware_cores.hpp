@@ -1,0 +1,56 @@
+// The cores that run firmware: when a handler has finished, and how busy they are.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <plait/sim/models/parameters.hpp>
+#include <plait/sim/models/servers.hpp>
+#include <plait/sim/models/statistics.hpp>
+#include <systemc>
+
+namespace plait::sim {
+
+/// A handler runs at once in the simulator, in the order of events; its effects leave when the core that it
+/// belongs to (key % cores) would have finished it.
+class FirmwareCores : public sc_core::sc_module {
+  public:
+    FirmwareCores(sc_core::sc_module_name module_name, const CoreParameters& parameters);
+
+    /// An event at `event_ps` is about to be handled; from now until the next begin(), ready_ps() is when its
+    /// commands leave. Work that costs nothing waits for no core.
+    void begin(Work work, uint64_t key, uint64_t event_ps) {
+        const uint32_t cost = costs_[static_cast<size_t>(work)];
+        count(work, cost);
+        ready_ps_ =
+            cost == 0 ? event_ps : cores_[key % cores_.size()].take(event_ps, cost * cycle_ps_).end_ps;
+    }
+
+    /// A packet is sent by a handler whose commands leave at `ready_ps`, on the core of `key`; returns when
+    /// it leaves.
+    uint64_t send(uint64_t key, uint64_t ready_ps) {
+        const uint32_t cost = costs_[static_cast<size_t>(Work::data_sent)];
+        count(Work::data_sent, cost);
+        return cores_[key % cores_.size()].take(ready_ps, cost * cycle_ps_).end_ps;
+    }
+
+    uint64_t ready_ps() const { return ready_ps_; }
+
+    void report(DeviceStatistics& statistics) const;
+
+  private:
+    void count(Work work, uint32_t cost) {
+        WorkCount& entry = work_[static_cast<size_t>(work)];
+        ++entry.events;
+        entry.instructions += cost;
+    }
+
+    std::vector<Server> cores_;
+    std::array<uint32_t, work_kinds> costs_{};
+    std::array<WorkCount, work_kinds> work_{};
+    uint64_t cycle_ps_;
+    uint64_t ready_ps_ = 0;
+};
+
+}  // namespace plait::sim

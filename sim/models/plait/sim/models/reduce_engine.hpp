@@ -1,0 +1,84 @@
+// The reduce engine: accumulators, turn keeping, and the time that the additions take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <plait/engines/reduce.hpp>
+#include <plait/sim/fabric/event_queue.hpp>
+#include <plait/sim/models/engine_events.hpp>
+#include <plait/sim/models/packet_memory.hpp>
+#include <plait/sim/models/parameters.hpp>
+#include <plait/sim/models/servers.hpp>
+#include <plait/sim/models/statistics.hpp>
+#include <systemc>
+
+namespace plait::sim {
+
+/// Adds BF16 rows in FP32 in order of position and rounds once. Contributions that are out of turn wait,
+/// holding their buffers. The result takes the room of the last contribution. Sums are made at once in the
+/// simulator; the time they take is kept by unit and accumulator.
+class ReduceEngine : public sc_core::sc_module {
+  public:
+    ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
+                 PacketMemory& memory, const EngineParameters& parameters, uint32_t accumulators,
+                 uint32_t accumulator_elements, EngineEvents& events);
+
+    /// Starts a sum of `contributions` (0 .. 32) rows of `elements`; without any, the result is zeros. Aborts
+    /// the program when firmware names an accumulator that does not exist or is in use, or a size that does
+    /// not fit: firmware owns the pool.
+    void open(uint32_t accumulator, uint32_t contributions, uint32_t elements, uint64_t time_ps);
+
+    /// Takes over one reference of `buffer`. A contribution for a closed accumulator, a position that is not
+    /// due or came before, or of another size is refused, counted and released; nothing else changes.
+    void add(uint32_t accumulator, uint32_t position, BufferId buffer, uint64_t time_ps);
+
+    /// The position will not come. When all of them are skipped the result is zeros.
+    void skip(uint32_t accumulator, uint32_t position, uint64_t time_ps);
+
+    void close(uint32_t accumulator, uint64_t time_ps);
+    void close_all(uint64_t time_ps);
+
+    uint32_t in_use() const { return in_use_; }
+    void report(DeviceStatistics& statistics) const;
+
+  private:
+    static constexpr uint32_t skipped = 0;  // a handle that is no buffer
+
+    struct Accumulator {
+        engines::ReduceSlot slot;
+        std::vector<float> sum;
+        uint32_t elements = 0;
+        uint32_t added = 0;
+        uint32_t generation = 0;  // tells a result that is still on its way from the next sum
+        uint64_t sent_ps = 0;     // of the newest contribution
+        uint64_t free_ps = 0;
+        bool open = false;
+        bool is_virtual = false;
+        BufferId result = 0;
+    };
+
+    static void finished(void* object, uint64_t argument);
+
+    Accumulator& at(uint32_t accumulator);
+    void offer(uint32_t number, uint32_t position, BufferId handle, uint64_t time_ps);
+    void add_now(Accumulator& accumulator, BufferId buffer, bool is_last, uint64_t time_ps);
+    void finish(uint32_t number, uint64_t time_ps);
+    PayloadBlock* rounded(const Accumulator& accumulator);
+    void refuse(BufferId buffer, uint64_t time_ps);
+
+    EventQueue& queue_;
+    PayloadPool& pool_;
+    PacketMemory& memory_;
+    EngineEvents& events_;
+    const CycleClock clock_;
+    const uint32_t max_elements_;
+    ServerGroup units_;
+    std::vector<Accumulator> accumulators_;
+    uint32_t in_use_ = 0;
+    uint32_t high_water_ = 0;
+    uint64_t reductions_ = 0;
+    uint64_t refused_ = 0;
+};
+
+}  // namespace plait::sim

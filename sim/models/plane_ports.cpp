@@ -1,0 +1,163 @@
+#include <plait/sim/models/plane_ports.hpp>
+
+namespace plait::sim {
+
+namespace {
+uint64_t argument_of(PlanePacket* packet) { return reinterpret_cast<uint64_t>(packet); }
+PlanePacket* packet_of(uint64_t argument) { return reinterpret_cast<PlanePacket*>(argument); }
+}  // namespace
+
+PlanePorts::PlanePorts(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric,
+                       PacketPools& pools, PacketMemory& memory, uint32_t device,
+                       const EngineParameters& parameters, uint64_t seed, EngineEvents& events)
+    : sc_module(module_name),
+      queue_(queue),
+      fabric_(fabric),
+      pools_(pools),
+      memory_(memory),
+      events_(events),
+      device_(device),
+      seed_(hash_combine(seed, hash_name("plane ports"))),
+      clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
+      transmit_latency_ps_(parameters.transmit_latency_ns * 1000),
+      receive_latency_ps_(parameters.receive_latency_ns * 1000),
+      receive_pipes_(parameters.scale_out_pipes),
+      planes_(fabric.config().planes) {
+    fabric.attach(device, {&PlanePorts::deliver, &PlanePorts::link_change, this});
+}
+
+PlanePorts::~PlanePorts() { cut(); }
+
+void PlanePorts::send(const firmware::Packet& header, const PayloadSlice& payload, firmware::BufferId held,
+                      uint64_t ready_ps) {
+    PlanePacket* const packet = pools_.packets.take();
+    static_cast<FabricPacket&>(*packet) = FabricPacket{};
+    packet->drop = &PlanePorts::drop;
+    packet->clone = &PlanePorts::clone;
+    packet->size_bytes = wire_bytes(firmware::frame_bytes(header));
+    packet->destination = header.destination_device;
+    packet->entropy = header.entropy;
+    packet->plane = header.plane;
+    packet->header = header;
+    packet->payload = payload;
+    packet->held = held;
+    packet->sender = this;
+    packet->ready_ps = ready_ps + clock_.time_ps(packet->size_bytes) + transmit_latency_ps_;
+    if (!firmware::is_data(header.opcode)) {
+        packet->control = true;
+        control_sent_.add(packet->size_bytes);
+        queue_.schedule(packet->ready_ps, tie(), &PlanePorts::start_control, this, argument_of(packet));
+        return;
+    }
+    data_sent_.add(packet->size_bytes);
+    Plane& plane = planes_[header.plane];
+    if (plane.head == nullptr) {
+        plane.head = packet;
+    } else {
+        plane.tail->next = packet;
+    }
+    plane.tail = packet;
+    if (!plane.armed) {
+        arm(header.plane, queue_.now_ps());
+    }
+}
+
+void PlanePorts::arm(uint8_t plane, uint64_t time_ps) {
+    const uint64_t free_ps = fabric_.transmit_free_at_ps(device_, plane);
+    planes_[plane].armed = true;
+    queue_.schedule(std::max({planes_[plane].head->ready_ps, free_ps, time_ps}), tie(),
+                    &PlanePorts::start_data, this, plane);
+}
+
+void PlanePorts::start_data(void* object, uint64_t argument) {
+    auto& self = *static_cast<PlanePorts*>(object);
+    const auto number = static_cast<uint8_t>(argument);
+    Plane& plane = self.planes_[number];
+    plane.armed = false;
+    PlanePacket* const packet = plane.head;
+    if (packet == nullptr) {
+        return;  // cut
+    }
+    plane.head = static_cast<PlanePacket*>(packet->next);
+    packet->next = nullptr;
+    const Slot slot = self.fabric_.transmit(self.device_, packet, self.queue_.now_ps());
+    self.memory_.release(packet->held, slot.end_ps);
+    packet->held = 0;
+    if (plane.head != nullptr) {
+        self.arm(number, slot.end_ps);
+    }
+    self.events_.plane_started(number);
+}
+
+void PlanePorts::start_control(void* object, uint64_t argument) {
+    auto& self = *static_cast<PlanePorts*>(object);
+    PlanePacket* const packet = packet_of(argument);
+    const Slot slot = self.fabric_.transmit(self.device_, packet, self.queue_.now_ps());
+    self.memory_.release(packet->held, slot.end_ps);
+    packet->held = 0;
+}
+
+uint64_t PlanePorts::received_ps(const PlanePacket& packet) {
+    return receive_pipes_.take(queue_.now_ps(), clock_.time_ps(packet.size_bytes)).end_ps +
+           receive_latency_ps_;
+}
+
+void PlanePorts::deliver(void* object, FabricPacket* fabric_packet) {
+    auto& self = *static_cast<PlanePorts*>(object);
+    auto* const packet = static_cast<PlanePacket*>(fabric_packet);
+    self.events_.plane_arrived(*packet);
+    self.free(packet);
+}
+
+void PlanePorts::link_change(void* object, uint8_t plane, bool up) {
+    auto& self = *static_cast<PlanePorts*>(object);
+    if (self.planes_[plane].up != up) {
+        self.planes_[plane].up = up;
+        self.events_.plane_changed(plane, up);
+    }
+}
+
+void PlanePorts::drop(FabricPacket* fabric_packet, sim::DropReason) {
+    auto* const packet = static_cast<PlanePacket*>(fabric_packet);
+    ++packet->sender->lost_;
+    packet->sender->free(packet);
+}
+
+FabricPacket* PlanePorts::clone(const FabricPacket* fabric_packet) {
+    const auto* const packet = static_cast<const PlanePacket*>(fabric_packet);
+    PacketPools& pools = packet->sender->pools_;
+    PlanePacket* const copy = pools.packets.take();
+    *copy = *packet;
+    if (copy->payload.block != nullptr) {
+        pools.payload.retain(copy->payload.block);
+    }
+    return copy;
+}
+
+void PlanePorts::free(PlanePacket* packet) {
+    if (packet->payload.block != nullptr) {
+        pools_.payload.release(packet->payload.block);
+    }
+    packet->payload = {};
+    pools_.packets.give_back(packet);
+}
+
+void PlanePorts::cut() {
+    for (Plane& plane : planes_) {
+        while (plane.head != nullptr) {
+            PlanePacket* const packet = plane.head;
+            plane.head = static_cast<PlanePacket*>(packet->next);
+            memory_.release(packet->held, queue_.now_ps());
+            packet->held = 0;
+            free(packet);
+        }
+    }
+}
+
+void PlanePorts::report(DeviceStatistics& statistics) const {
+    statistics.scale_out_data_sent = data_sent_;
+    statistics.scale_out_control_sent = control_sent_;
+    statistics.lost_in_fabric = lost_;
+}
+
+}  // namespace plait::sim

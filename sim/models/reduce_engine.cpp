@@ -1,0 +1,187 @@
+#include <plait/sim/models/reduce_engine.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace plait::sim {
+
+ReduceEngine::ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
+                           PacketMemory& memory, const EngineParameters& parameters, uint32_t accumulators,
+                           uint32_t accumulator_elements, EngineEvents& events)
+    : sc_module(module_name),
+      queue_(queue),
+      pool_(pool),
+      memory_(memory),
+      events_(events),
+      clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
+      max_elements_(accumulator_elements),
+      units_(parameters.reduce_units),
+      accumulators_(accumulators) {}
+
+ReduceEngine::Accumulator& ReduceEngine::at(uint32_t accumulator) {
+    if (accumulator >= accumulators_.size()) {
+        std::fprintf(stderr, "%s: no accumulator %u\n", name(), accumulator);
+        std::abort();
+    }
+    return accumulators_[accumulator];
+}
+
+void ReduceEngine::open(uint32_t number, uint32_t contributions, uint32_t elements, uint64_t time_ps) {
+    Accumulator& accumulator = at(number);
+    if (accumulator.open || elements == 0 || elements > max_elements_ ||
+        !accumulator.slot.reset(std::max(contributions, 1U))) {
+        std::fprintf(stderr, "%s: accumulator %u cannot take %u contributions of %u elements\n", name(),
+                     number, contributions, elements);
+        std::abort();
+    }
+    accumulator.sum.resize(max_elements_);
+    accumulator.elements = elements;
+    accumulator.added = 0;
+    accumulator.sent_ps = 0;
+    accumulator.open = true;
+    accumulator.is_virtual = false;
+    accumulator.result = 0;
+    ++accumulator.generation;
+    accumulator.free_ps = time_ps;
+    high_water_ = std::max(high_water_, ++in_use_);
+    if (contributions == 0) {
+        finish(number, time_ps);
+    }
+}
+
+void ReduceEngine::add(uint32_t number, uint32_t position, BufferId buffer, uint64_t time_ps) {
+    const bool fits = number < accumulators_.size() && accumulators_[number].open && buffer != 0 &&
+                      memory_.slice(buffer).length == 2 * accumulators_[number].elements;
+    if (fits) {
+        offer(number, position, buffer, time_ps);
+    } else {
+        refuse(buffer, time_ps);
+    }
+}
+
+void ReduceEngine::skip(uint32_t number, uint32_t position, uint64_t time_ps) {
+    if (number < accumulators_.size() && accumulators_[number].open) {
+        offer(number, position, skipped, time_ps);
+    } else {
+        ++refused_;
+    }
+}
+
+void ReduceEngine::offer(uint32_t number, uint32_t position, BufferId handle, uint64_t time_ps) {
+    Accumulator& accumulator = accumulators_[number];
+    const engines::Offer answer = accumulator.slot.offer(position, handle);
+    if (answer.status != engines::OfferStatus::taken) {
+        refuse(handle, time_ps);
+        return;
+    }
+    const bool complete = accumulator.slot.complete();
+    for (size_t i = 0; i < answer.ready.size(); ++i) {
+        if (answer.ready[i] != skipped) {
+            add_now(accumulator, answer.ready[i], complete && i + 1 == answer.ready.size(), time_ps);
+        }
+    }
+    if (complete) {
+        finish(number, time_ps);
+    }
+}
+
+void ReduceEngine::add_now(Accumulator& accumulator, BufferId buffer, bool is_last, uint64_t time_ps) {
+    const PayloadSlice& slice = memory_.slice(buffer);
+    accumulator.free_ps =
+        units_.take(std::max(time_ps, accumulator.free_ps), clock_.time_ps(slice.length)).end_ps;
+    accumulator.is_virtual |= slice.is_virtual();
+    accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
+    if (!accumulator.is_virtual) {
+        const std::span<float> sum = std::span(accumulator.sum).first(accumulator.elements);
+        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
+        const auto* const row = reinterpret_cast<const uint16_t*>(slice.bytes());
+        if (accumulator.added == 0) {
+            engines::start_bf16(sum, row);
+        } else {
+            engines::accumulate_bf16(sum, row);
+        }
+    }
+    ++accumulator.added;
+    if (is_last) {
+        accumulator.result = buffer;  // its room becomes the result's
+    } else {
+        memory_.release(buffer, accumulator.free_ps);
+    }
+}
+
+PayloadBlock* ReduceEngine::rounded(const Accumulator& accumulator) {
+    PayloadBlock* const block = pool_.take(2 * accumulator.elements, accumulator.is_virtual);
+    block->sent_ps = accumulator.sent_ps;
+    if (!accumulator.is_virtual) {
+        engines::round_bf16(std::span(accumulator.sum).first(accumulator.elements),
+                            reinterpret_cast<uint16_t*>(block->bytes));
+    }
+    return block;
+}
+
+void ReduceEngine::finish(uint32_t number, uint64_t time_ps) {
+    Accumulator& accumulator = accumulators_[number];
+    ++reductions_;
+    if (accumulator.added == 0) {
+        std::ranges::fill(accumulator.sum, 0.0F);
+    }
+    PayloadBlock* const block = rounded(accumulator);
+    const PayloadSlice slice{block, 0, block->length};
+    if (accumulator.result != 0) {
+        memory_.replace(accumulator.result, slice);
+    } else {
+        accumulator.result = memory_.allocate(slice, PacketMemory::Use::forced);
+    }
+    accumulator.free_ps =
+        units_.take(std::max(time_ps, accumulator.free_ps), clock_.time_ps(block->length)).end_ps;
+    pool_.release(block);
+    const uint64_t at_ps = std::max({time_ps, accumulator.free_ps, queue_.now_ps()});
+    queue_.schedule(at_ps, 0, &ReduceEngine::finished, this, uint64_t{accumulator.generation} << 32 | number);
+}
+
+void ReduceEngine::finished(void* object, uint64_t argument) {
+    auto& self = *static_cast<ReduceEngine*>(object);
+    const auto number = static_cast<uint32_t>(argument);
+    Accumulator& accumulator = self.accumulators_[number];
+    if (!accumulator.open || accumulator.generation != argument >> 32) {
+        return;  // closed meanwhile
+    }
+    accumulator.open = false;
+    --self.in_use_;
+    const BufferId result = accumulator.result;
+    accumulator.result = 0;
+    self.events_.reduced(number, result);
+}
+
+void ReduceEngine::close(uint32_t number, uint64_t time_ps) {
+    Accumulator& accumulator = at(number);
+    if (!accumulator.open) {
+        return;
+    }
+    accumulator.open = false;
+    --in_use_;
+    accumulator.slot.for_each_waiting([&](uint32_t buffer) { memory_.release(buffer, time_ps); });
+    memory_.release(accumulator.result, time_ps);
+    accumulator.result = 0;
+}
+
+void ReduceEngine::close_all(uint64_t time_ps) {
+    for (uint32_t number = 0; number < accumulators_.size(); ++number) {
+        close(number, time_ps);
+    }
+}
+
+void ReduceEngine::refuse(BufferId buffer, uint64_t time_ps) {
+    ++refused_;
+    memory_.release(buffer, time_ps);
+}
+
+void ReduceEngine::report(DeviceStatistics& statistics) const {
+    statistics.accumulator_high_water = high_water_;
+    statistics.reductions = reductions_;
+    statistics.reduce_busy_ps = units_.busy_ps();
+    statistics.reduce_refused = refused_;
+}
+
+}  // namespace plait::sim
