@@ -1,0 +1,169 @@
+#include <plait/sim/app/command_line.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <optional>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <plait/sim/app/catalogue.hpp>
+#include <plait/sim/app/memory_estimate.hpp>
+#include <plait/sim/app/plan.hpp>
+#include <plait/sim/app/report.hpp>
+#include <plait/sim/app/scenario.hpp>
+#include <plait/sim/app/simulate.hpp>
+
+namespace plait::sim {
+namespace {
+
+enum Exit : int { ok = 0, failed = 1, bad_input = 2, interrupted = 130 };
+
+struct Arguments {
+    std::string scenario;
+    std::string json_file;
+    std::optional<int64_t> seed;
+    bool quiet = false;
+};
+
+int list(std::ostream& out, std::ostream& err) {
+    size_t width = 0;
+    const auto files = list_scenarios(scenario_folders());
+    for (const auto& file : files) width = std::max(width, file.stem().string().size());
+    bool all_good = true;
+    for (const auto& file : files) {
+        try {
+            const auto variants = load_scenario(file);
+            out << fmt::format("{:<{}}  {}\n", file.stem().string(), width, variants.front().description);
+        } catch (const InputError& error) {
+            err << error.what() << '\n';
+            all_good = false;
+        }
+    }
+    if (files.empty()) {
+        err << "found no scenarios, expected them in share/plait/scenarios or in $PLAIT_SCENARIOS\n";
+        return bad_input;
+    }
+    return all_good ? ok : bad_input;
+}
+
+std::vector<Scenario> load(const Arguments& arguments) {
+    auto variants = load_scenario(find_scenario(arguments.scenario, scenario_folders()));
+    for (auto& scenario : variants) {
+        if (arguments.seed) scenario.seed = static_cast<uint64_t>(*arguments.seed);
+        if (const auto refusal = refuse_for_memory(scenario, available_memory_bytes()))
+            throw InputError(*refusal);
+    }
+    return variants;
+}
+
+int check(const Arguments& arguments, std::ostream& out) {
+    for (const auto& scenario : load(arguments)) {
+        const Plan plan = make_plan(scenario);
+        out << fmt::format(
+            "{}{}{}: {}, {} nodes x {} GPUs, {} planes, seed {}, payload {}, about {:.2f} GiB\n",
+            scenario.name, scenario.variant.empty() ? "" : " / ", scenario.variant,
+            name_of(scenario.workload), scenario.topology.nodes, scenario.topology.gpus_per_node,
+            scenario.topology.planes, scenario.seed, name_of(scenario.payload),
+            static_cast<double>(estimate_memory(scenario).total_bytes()) / (1024.0 * 1024.0 * 1024.0));
+        for (const auto& phase : plan.phases) {
+            out << fmt::format("  {}: floor {:.1f} us ({}), with perfect spreading {:.1f} us; {} packets\n",
+                               phase.name, phase.floor_us,
+                               phase.hottest_link.empty() ? "nothing to move" : phase.hottest_link,
+                               phase.floor_best_us, phase.packets);
+        }
+    }
+    return ok;
+}
+
+// Finds out before the run, not after it, that the report cannot be written.
+void check_writable(const std::string& file) {
+    if (file.empty()) return;
+    const bool existed = std::filesystem::exists(file);
+    if (!std::ofstream(file, std::ios::app))
+        throw InputError(fmt::format("--json {}: found no way to write it, expected a writable file", file));
+    if (!existed) std::filesystem::remove(file);
+}
+
+int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+    const auto variants = load(arguments);
+    check_writable(arguments.json_file);
+    Report report;
+    report.variants = variants.size();
+    // All input is read before anything is run.
+    for (const auto& scenario : variants) report.runs.push_back({scenario, make_plan(scenario), {}});
+
+    catch_interrupts();
+    const bool shows_progress = !arguments.quiet && isatty(STDERR_FILENO) != 0;
+    size_t done = 0;
+    for (auto& entry : report.runs) {
+        Progress progress(stderr, shows_progress,
+                          entry.scenario.variant.empty() ? entry.scenario.name : entry.scenario.variant);
+        entry.outcome = simulate(entry.scenario, RunOptions{&entry.plan}, progress);
+        ++done;
+        if (entry.outcome.interrupted) break;
+    }
+    report.runs.erase(report.runs.begin() + static_cast<std::ptrdiff_t>(done), report.runs.end());
+
+    if (!arguments.quiet) out << to_text(report, true) << std::flush;
+    if (!arguments.json_file.empty()) {
+        std::ofstream json(arguments.json_file, std::ios::trunc);
+        json << to_json(report).dump(2) << '\n' << std::flush;
+        if (!json) {
+            err << fmt::format("{}: the report could not be written\n", arguments.json_file);
+            return failed;
+        }
+    }
+    if (report.interrupted()) return interrupted;
+    if (!report.succeeded()) {
+        for (const auto& entry : report.runs) {
+            for (const auto& error : entry.outcome.errors) {
+                if (arguments.quiet) err << error << '\n';
+            }
+        }
+        return failed;
+    }
+    return ok;
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+    CLI::App app{"Plait: simulates clusters whose GPUs have a communication co-processor."};
+    app.name("plait");
+    app.require_subcommand(1);
+    Arguments arguments;
+    auto* list_command = app.add_subcommand("list", "Show the scenarios that can be run by name.");
+    auto* check_command = app.add_subcommand(
+        "check", "Check a scenario and its input; show its floors and memory. Runs nothing.");
+    auto* run_command = app.add_subcommand("run", "Run a scenario.");
+    for (auto* command : {check_command, run_command}) {
+        command->add_option("SCENARIO", arguments.scenario, "Name, or path of a .toml file.")->required();
+        command->add_option("--seed", arguments.seed, "Instead of the scenario's seed.")
+            ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+    }
+    run_command->add_option("--json", arguments.json_file, "Write the report there as JSON.");
+    run_command->add_flag("--quiet", arguments.quiet, "No table and no progress bar: the exit status tells.");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error, out, err) == 0 ? ok : bad_input;
+    }
+    try {
+        if (*list_command) return list(out, err);
+        return *check_command ? check(arguments, out) : run(arguments, out, err);
+    } catch (const InputError& error) {
+        err << error.what() << '\n';
+        return bad_input;
+    } catch (const std::exception& error) {
+        err << fmt::format("plait: {}\n", error.what());
+        return failed;
+    }
+}
+
+}  // namespace plait::sim

@@ -1,0 +1,71 @@
+// What one rank's host memory holds in an EP scenario: inputs made when the device reads them, outputs checked when it
+// writes them, against a reference that shares no line with the firmware.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <plait/ep.hpp>
+#include <plait/sim/app/activations.hpp>
+#include <plait/sim/app/ep_reference.hpp>
+#include <plait/sim/app/world.hpp>
+
+namespace plait::sim {
+
+/// What all ranks of a micro-batch share.
+struct EpBatch {
+    EpBatch(World& world, uint32_t number);
+    Routing routing;
+    EpShape shape;
+    std::vector<ExpectedReceive> expected;  ///< Of each rank.
+    Activations activations;
+    CombineReference combine;
+    uint32_t number = 0;
+};
+
+/// Buffers of one rank for one micro-batch. Registers them at the device; lives as long as the calls.
+class EpMemory {
+  public:
+    EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& driver);
+    EpMemory(const EpMemory&) = delete;
+    EpMemory& operator=(const EpMemory&) = delete;
+
+    DispatchArguments dispatch_arguments(std::optional<EpHandle> cached) const;
+    CombineArguments combine_arguments(EpHandle handle) const;
+
+    /// Whether everything that was to arrive did, and nothing else; forgets it for the next time. Mismatches become errors
+    /// of the world.
+    bool check_dispatch(const EpCompletion& completion);
+    bool check_combine(const EpCompletion& completion);
+
+  private:
+    static EpMemory& self(void* object) { return *static_cast<EpMemory*>(object); }
+    void produce_x(uint64_t offset, std::span<std::byte> out) const;
+    void produce_scales(uint64_t offset, std::span<std::byte> out) const;
+    void produce_outputs(uint64_t offset, std::span<std::byte> out) const;
+    void check_x(uint64_t offset, std::span<const std::byte> in);
+    void check_scales(uint64_t offset, std::span<const std::byte> in);
+    void check_combined(uint64_t offset, std::span<const std::byte> in);
+
+    void fill_topk();
+    BufferView map(uint64_t length, ReadHandler read, WriteHandler write);
+    void count(std::vector<uint32_t>& arrived, uint64_t row, size_t bytes, bool right, const char* what);
+    bool check_metadata(uint32_t slot) const;
+
+    World& world_;
+    const EpBatch& batch_;
+    const uint32_t rank_;
+    Driver& driver_;
+    const ExpectedReceive& expected_;
+    const uint32_t tokens_;
+    const uint32_t data_bytes_;
+    const uint32_t scale_bytes_;
+    const uint32_t output_bytes_;
+    const uint32_t capacity_;
+    std::vector<uint32_t> row_bytes_arrived_;       // of each slot
+    std::vector<uint32_t> combined_bytes_arrived_;  // of each token
+    BufferView x_, x_scales_, recv_x_, recv_x_scales_, outputs_, combined_;
+    RegisteredMemory topk_idx_, topk_weights_, recv_topk_idx_, recv_topk_weights_, recv_source_;
+};
+
+}  // namespace plait::sim

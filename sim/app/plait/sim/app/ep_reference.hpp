@@ -1,0 +1,71 @@
+// What EP dispatch must do, written down the slow and obvious way, without a line of the firmware.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <plait/regmap.hpp>
+#include <plait/sim/app/routing.hpp>
+
+namespace plait::sim {
+
+/// Where one rank's tokens go. A token counts once for a rank and once for a node; an expert counts every
+/// entry that names it.
+struct EpLayout {
+    std::vector<uint32_t> tokens_per_rank;    ///< [ranks]
+    std::vector<uint32_t> tokens_per_node;    ///< [nodes]
+    std::vector<uint32_t> tokens_per_expert;  ///< [experts]
+};
+EpLayout layout_of(const EpShape& shape, const Routing& routing, uint32_t rank);
+
+/// Ranks that the choices name, ascending, each once.
+std::vector<uint32_t> target_ranks(const EpShape& shape, std::span<const int16_t> experts);
+
+struct RowSource {
+    uint32_t rank = 0;
+    uint32_t token = 0;
+    bool operator==(const RowSource&) const = default;
+};
+
+/// What one rank must hold after dispatch.
+struct ExpectedReceive {
+    std::vector<RowSource> rows;                  ///< By slot: ordered by source rank, then token.
+    std::vector<uint32_t> rows_per_source;        ///< [ranks]
+    std::vector<uint32_t> rows_per_local_expert;  ///< [experts / ranks]; every entry counts.
+};
+/// For every rank.
+std::vector<ExpectedReceive> expected_receive(const EpShape& shape, const Routing& routing);
+
+/// recv_topk_idx entry of a row at `rank`: the expert's local number, or -1 when it does not live there.
+int64_t local_expert(const EpShape& shape, uint32_t rank, int16_t expert);
+
+/// The devices of one node that need a row, the choices that live there, and the device by which it enters.
+struct NodeRow {
+    uint32_t node = 0;
+    uint32_t entry = 0;             ///< Rank. In the source's own node: the source.
+    std::vector<uint32_t> targets;  ///< Ranks, ascending.
+    uint32_t choices = 0;
+};
+
+/// Entry policies by their rule, for the tokens of one source in order:
+/// `same_index` the device of the source's local index; `spread` the node's devices in turn, from the
+/// source's local index on, counted for each node; `target` the target that this source has used least so
+/// far, ties to the lowest.
+class EntryChooser {
+  public:
+    EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uint32_t source);
+    /// The rows of the next token, by node.
+    std::vector<NodeRow> next(std::span<const int16_t> experts);
+
+  private:
+    uint32_t choose(const NodeRow& row);
+
+    EpShape shape_;
+    regmap::EntryPolicy policy_;
+    uint32_t source_;
+    std::vector<uint32_t> rows_to_node_;
+    std::vector<uint32_t> used_;
+};
+
+}  // namespace plait::sim

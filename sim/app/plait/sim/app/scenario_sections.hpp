@@ -1,0 +1,16 @@
+// The parts of a scenario file that depend on the others: workload and faults.
+#pragma once
+
+#include <plait/sim/app/scenario.hpp>
+#include <plait/sim/app/table_reader.hpp>
+
+namespace plait::sim {
+
+/// Reads `[workload]` into scenario.workload and ep or flows; the topology must have been read. Throws
+/// InputError.
+void read_workload(TableReader table, Scenario& scenario);
+
+/// Reads one `[[fault]]`; the topology must have been read. Throws InputError.
+Fault read_fault(TableReader& table, const Scenario& scenario);
+
+}  // namespace plait::sim

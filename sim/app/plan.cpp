@@ -1,0 +1,249 @@
+#include <plait/sim/app/plan.hpp>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <plait/sim/app/ep_reference.hpp>
+#include <plait/sim/app/framing.hpp>
+
+namespace plait::sim {
+namespace {
+
+using Links = std::vector<uint64_t>;
+
+double scale_out_bytes_per_us(const Scenario& scenario) {
+    return scenario.topology.planes * scenario.scale_out.rate_gbps * 125.0;
+}
+
+double scale_up_bytes_per_us(const Scenario& scenario) {
+    return scenario.scale_up.rate_gbytes_per_s * 1000.0;
+}
+
+uint64_t total(const Links& links) { return std::accumulate(links.begin(), links.end(), uint64_t{0}); }
+
+double mean_of_busiest_node(const Links& links, uint32_t devices_per_node) {
+    uint64_t most = 0;
+    for (size_t first = 0; first < links.size(); first += devices_per_node) {
+        const auto begin = links.begin() + static_cast<std::ptrdiff_t>(first);
+        most = std::max(most, std::accumulate(begin, begin + devices_per_node, uint64_t{0}));
+    }
+    return static_cast<double>(most) / devices_per_node;
+}
+
+double hottest(const Links& links) {
+    return links.empty() ? 0 : static_cast<double>(*std::max_element(links.begin(), links.end()));
+}
+
+void set_floor(const Scenario& scenario, PhasePlan& phase) {
+    const std::array<std::pair<const char*, const Links*>, 4> kinds{
+        {{"scale_out_transmit", &phase.loads.scale_out_transmit},
+         {"scale_out_receive", &phase.loads.scale_out_receive},
+         {"scale_up_transmit", &phase.loads.scale_up_transmit},
+         {"scale_up_receive", &phase.loads.scale_up_receive}}};
+    for (size_t kind = 0; kind < kinds.size(); ++kind) {
+        const auto& [name, links] = kinds[kind];
+        const double rate = kind < 2 ? scale_out_bytes_per_us(scenario) : scale_up_bytes_per_us(scenario);
+        const double time_us = hottest(*links) / rate;
+        if (time_us <= phase.floor_us) continue;
+        phase.floor_us = time_us;
+        phase.hottest_link =
+            fmt::format("{} of device {}", name,
+                        std::distance(links->begin(), std::max_element(links->begin(), links->end())));
+    }
+    phase.scale_out_bytes = total(phase.loads.scale_out_transmit);
+    phase.scale_up_bytes = total(phase.loads.scale_up_transmit);
+}
+
+// Perfect spreading: the ends that no policy can move (`fixed`: what a source sends in dispatch and hears in
+// combine) stay as they are; what a node takes in (or gives back) and its fewest scale-up copies divide
+// evenly over its devices.
+double best_floor_us(const Scenario& scenario, const Links& fixed, const Links& movable,
+                     const Links& fewest_copies) {
+    const uint32_t size = scenario.topology.gpus_per_node;
+    return std::max({hottest(fixed) / scale_out_bytes_per_us(scenario),
+                     mean_of_busiest_node(movable, size) / scale_out_bytes_per_us(scenario),
+                     mean_of_busiest_node(fewest_copies, size) / scale_up_bytes_per_us(scenario)});
+}
+
+// Sums up dispatch and combine of one routing, row by row.
+class EpPlanner {
+  public:
+    EpPlanner(const Scenario& scenario, const EpShape& shape)
+        : scenario_(scenario),
+          shape_(shape),
+          mtu_(scenario.scale_out.mtu_bytes),
+          dispatch_bytes_(dispatch_row_bytes(scenario.ep)),
+          combine_bytes_(combine_row_bytes(scenario.ep)),
+          partial_(partial_size(combine_bytes_, mtu_)),
+          contribution_(
+              scale_up_size(combine_bytes_, std::min(scenario.device.accumulator_elements * 2, mtu_), 0)),
+          dispatch_copies_(shape.ranks),
+          combine_copies_(shape.ranks) {
+        for (auto* phase : {&dispatch_, &combine_}) phase->loads = LinkLoads(shape.ranks);
+        dispatch_.name = "dispatch";
+        combine_.name = "combine";
+    }
+
+    void add(uint32_t source, const NodeRow& row) {
+        const bool leaves_node = row.node != shape_.node_of(source);
+        const auto targets = static_cast<uint32_t>(row.targets.size());
+        if (leaves_node) add_scale_out(source, row, targets);
+        const uint64_t copy = scale_up_size(dispatch_bytes_, mtu_, row.choices).bytes;
+        for (const uint32_t target : row.targets) {
+            if (target == row.entry) continue;
+            dispatch_.loads.scale_up_transmit[row.entry] += copy;
+            dispatch_.loads.scale_up_receive[target] += copy;
+            combine_.loads.scale_up_transmit[target] += contribution_.bytes;
+            combine_.loads.scale_up_receive[row.entry] += contribution_.bytes;
+        }
+        // A row from elsewhere can always enter at a target; one of the own node starts where it starts.
+        const bool starts_at_target =
+            std::find(row.targets.begin(), row.targets.end(), source) != row.targets.end();
+        const uint32_t fewest = leaves_node || starts_at_target ? targets - 1 : targets;
+        dispatch_copies_[row.entry] += fewest * copy;
+        combine_copies_[row.entry] += fewest * contribution_.bytes;
+    }
+
+    std::vector<PhasePlan> finish() {
+        for (auto* phase : {&dispatch_, &combine_}) {
+            set_floor(scenario_, *phase);
+            phase->published_us = published_us(scenario_, phase->name);
+        }
+        dispatch_.floor_best_us = best_floor_us(scenario_, dispatch_.loads.scale_out_transmit,
+                                                dispatch_.loads.scale_out_receive, dispatch_copies_);
+        combine_.floor_best_us = best_floor_us(scenario_, combine_.loads.scale_out_receive,
+                                               combine_.loads.scale_out_transmit, combine_copies_);
+        return {std::move(dispatch_), std::move(combine_)};
+    }
+
+  private:
+    void add_scale_out(uint32_t source, const NodeRow& row, uint32_t targets) {
+        const WireSize wire = row_size(dispatch_bytes_, mtu_, targets, row.choices);
+        dispatch_.loads.scale_out_transmit[source] += wire.bytes;
+        dispatch_.loads.scale_out_receive[row.entry] += wire.bytes;
+        dispatch_.packets += wire.packets;
+        dispatch_.payload_bytes += dispatch_bytes_;
+        ++dispatch_.rows;
+        combine_.loads.scale_out_transmit[row.entry] += partial_.bytes;
+        combine_.loads.scale_out_receive[source] += partial_.bytes;
+        combine_.packets += partial_.packets;
+        combine_.payload_bytes += combine_bytes_;
+        ++combine_.rows;
+        // One copy for each target rank instead, each with the choices that live there: the choices divide
+        // among them.
+        dispatch_.scale_out_bytes_with_duplicates += targets * row_size(dispatch_bytes_, mtu_, 1, 0).bytes +
+                                                     uint64_t{row.choices} * regmap::MpEpChoice::size_bytes;
+        combine_.scale_out_bytes_with_duplicates += targets * partial_.bytes;
+    }
+
+    const Scenario& scenario_;
+    EpShape shape_;
+    uint32_t mtu_;
+    uint32_t dispatch_bytes_;
+    uint32_t combine_bytes_;
+    WireSize partial_;
+    WireSize contribution_;
+    Links dispatch_copies_;
+    Links combine_copies_;
+    PhasePlan dispatch_;
+    PhasePlan combine_;
+};
+
+}  // namespace
+
+uint32_t dispatch_row_bytes(const EpWorkload& ep) {
+    return ep.dispatch_format == regmap::RowFormat::e4m3_f32 ? ep.hidden + ep.hidden / 128 * 4
+                                                             : 2 * ep.hidden;
+}
+
+uint32_t combine_row_bytes(const EpWorkload& ep) { return 2 * ep.hidden; }
+
+const PhasePlan* Plan::phase(std::string_view name, uint32_t micro_batch) const {
+    for (const auto& phase : phases) {
+        if (phase.name == name && phase.micro_batch == micro_batch) return &phase;
+    }
+    return nullptr;
+}
+
+std::vector<PhasePlan> plan_ep(const Scenario& scenario, const Routing& routing,
+                               uint32_t micro_batch_number) {
+    const EpShape shape = shape_of(scenario);
+    EpPlanner planner(scenario, shape);
+    for (uint32_t source = 0; source < shape.ranks; ++source) {
+        EntryChooser chooser(shape, scenario.ep.entry_policy, source);
+        for (uint32_t token = 0; token < routing.tokens(source); ++token) {
+            for (const auto& row : chooser.next(routing.experts_of(source, token))) planner.add(source, row);
+        }
+    }
+    auto phases = planner.finish();
+    for (auto& phase : phases) phase.micro_batch = micro_batch_number;
+    return phases;
+}
+
+PhasePlan plan_flows(const Scenario& scenario, const std::vector<Flow>& flows) {
+    PhasePlan phase;
+    phase.name = "transfer";
+    phase.loads = LinkLoads(scenario.ranks());
+    firmware::Packet packet;
+    switch (scenario.flows.operation) {
+        case FlowOperation::write: packet.opcode = regmap::Opcode::mp_write; break;
+        case FlowOperation::write_immediate: packet.opcode = regmap::Opcode::mp_write_immediate; break;
+        case FlowOperation::send: packet.opcode = regmap::Opcode::mp_send; break;
+    }
+    const uint32_t mtu = scenario.scale_out.mtu_bytes;
+    for (const auto& flow : flows) {
+        const uint64_t messages = flow.messages();
+        const WireSize full = scale_out_size(packet, flow.bytes_of_message(0), mtu);
+        const WireSize last = scale_out_size(packet, flow.bytes_of_message(messages - 1), mtu);
+        const uint64_t bytes = full.bytes * (messages - 1) + last.bytes;
+        phase.loads.scale_out_transmit[flow.source] += bytes;
+        phase.loads.scale_out_receive[flow.destination] += bytes;
+        phase.packets += full.packets * (messages - 1) + last.packets;
+        phase.payload_bytes += flow.bytes;
+        phase.rows += messages;
+    }
+    set_floor(scenario, phase);
+    phase.floor_best_us = phase.floor_us;
+    phase.scale_out_bytes_with_duplicates = phase.scale_out_bytes;
+    return phase;
+}
+
+Plan make_plan(const Scenario& scenario) {
+    Plan plan;
+    if (scenario.workload != WorkloadKind::ep) {
+        plan.flows = flows_of(scenario);
+        plan.phases.push_back(plan_flows(scenario, plan.flows));
+        return plan;
+    }
+    plan.routing = load_routing(scenario);
+    for (uint32_t number = 0; number < scenario.ep.micro_batches; ++number) {
+        auto phases =
+            plan_ep(scenario, micro_batch(*plan.routing, number, scenario.ep.micro_batches), number);
+        std::move(phases.begin(), phases.end(), std::back_inserter(plan.phases));
+    }
+    return plan;
+}
+
+// DeepSeek's published normal-mode figures: 4096 tokens a rank, hidden 7168, top-4 groups, top-8, FP8 out,
+// BF16 back.
+std::optional<double> published_us(const Scenario& scenario, std::string_view phase) {
+    const EpWorkload& ep = scenario.ep;
+    if (scenario.workload != WorkloadKind::ep || scenario.topology.gpus_per_node != 8 || ep.tokens != 4096 ||
+        ep.hidden != 7168 || ep.topk != 8 || ep.experts != 256 ||
+        ep.dispatch_format != regmap::RowFormat::e4m3_f32 || ep.micro_batches != 1) {
+        return std::nullopt;
+    }
+    if (phase == "dispatch") {
+        if (scenario.ranks() == 16) return 1400.0;
+        if (scenario.ranks() == 32) return 1880.0;
+        if (scenario.ranks() == 64) return 2370.0;
+    }
+    if (phase == "combine" && scenario.ranks() == 64) return 4680.0;
+    return std::nullopt;
+}
+
+}  // namespace plait::sim

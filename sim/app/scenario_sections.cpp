@@ -1,0 +1,232 @@
+#include <plait/sim/app/scenario_sections.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace plait::sim {
+namespace {
+
+std::filesystem::path beside(const std::filesystem::path& scenario_file, const std::string& path) {
+    return scenario_file.parent_path() / path;
+}
+
+void read_routing(TableReader& table, const Scenario& scenario, EpWorkload& ep) {
+    std::string routing = "uniform";
+    table.text("routing", routing);
+    ep.routing = routing == "uniform"   ? RoutingKind::uniform
+                 : routing == "grouped" ? RoutingKind::grouped
+                 : routing == "skewed"  ? RoutingKind::skewed
+                                        : RoutingKind::file;
+    if (ep.routing == RoutingKind::file) {
+        if (!routing.ends_with(".npy"))
+            table.refuse("routing", "an .npy file, \"uniform\", \"grouped\" or \"skewed\"");
+        ep.routing_file = beside(scenario.file, routing);
+        table.integer("first_token", ep.first_token, 0, 1U << 30);
+        std::string weights;
+        table.text("routing_weights", weights);
+        if (!weights.empty()) ep.weights_file = beside(scenario.file, weights);
+    }
+    if (ep.topk > ep.experts) table.refuse("topk", fmt::format("at most experts = {}", ep.experts));
+    if (ep.routing == RoutingKind::grouped && (ep.experts % 8 != 0 || ep.topk > ep.experts / 2)) {
+        table.fail("routing",
+                   "\"grouped\" needs experts in 8 equal groups, and at most half of them in topk");
+    }
+}
+
+void read_ep(TableReader& table, Scenario& scenario) {
+    using regmap::EntryPolicy;
+    using regmap::RowFormat;
+    EpWorkload& ep = scenario.ep;
+    table.integer("tokens", ep.tokens, 0, regmap::max_tokens_per_rank);
+    table.integer("hidden", ep.hidden, 128, regmap::max_hidden);
+    table.integer("experts", ep.experts, 1, regmap::max_experts);
+    table.integer("topk", ep.topk, 1, regmap::max_topk);
+    table.choice("dispatch_format", ep.dispatch_format,
+                 {{"e4m3_f32", RowFormat::e4m3_f32}, {"bf16", RowFormat::bf16}});
+    table.choice("entry_policy", ep.entry_policy,
+                 {{"same_index", EntryPolicy::same_index},
+                  {"spread", EntryPolicy::spread},
+                  {"target", EntryPolicy::target}});
+    table.integer("repeat", ep.repeat, 1, 1000);
+    table.boolean("cached", ep.cached);
+    table.integer("micro_batches", ep.micro_batches, 1, 2);
+    table.integer("timeout_us", ep.timeout_us, 1, 3'600'000'000ULL);
+    table.integers("idle_ranks", ep.idle_ranks, scenario.ranks() - 1);
+    read_routing(table, scenario, ep);
+
+    if (scenario.ranks() > regmap::max_ranks) {
+        table.fail("kind", fmt::format("an EP group of {} ranks, expected at most {}: see topology.nodes",
+                                       scenario.ranks(), regmap::max_ranks));
+    }
+    if (ep.experts % scenario.ranks() != 0) {
+        table.fail("experts", fmt::format("{} experts on {} ranks, expected a multiple of the ranks",
+                                          ep.experts, scenario.ranks()));
+    }
+    const uint32_t block = ep.dispatch_format == RowFormat::e4m3_f32 ? 128 : 64;
+    if (ep.hidden % block != 0) {
+        table.refuse("hidden", fmt::format("a multiple of {} (dispatch_format = \"{}\")", block,
+                                           name_of(ep.dispatch_format)));
+    }
+    if (ep.cached && ep.repeat < 2)
+        table.fail("cached", "no dispatch would use the handle again, expected repeat of 2 or more");
+    std::sort(ep.idle_ranks.begin(), ep.idle_ranks.end());
+}
+
+void read_incast(TableReader& table, Scenario& scenario) {
+    FlowWorkload& flows = scenario.flows;
+    const uint32_t ranks = scenario.ranks();
+    flows.senders = ranks - 1;
+    table.integer("senders", flows.senders, 1, ranks - 1);
+    table.integer("receiver", flows.receiver, 0, ranks - 1);
+    if (!table.has("victim")) return;
+    auto victim_table = table.table("victim");
+    VictimFlow victim;
+    for (const auto* key : {"source", "destination"}) {
+        if (!victim_table.has(key))
+            victim_table.refuse(key, fmt::format("an integer from 0 to {}", ranks - 1));
+    }
+    victim.bytes = flows.bytes_per_flow;
+    victim_table.integer("source", victim.source, 0, ranks - 1);
+    victim_table.integer("destination", victim.destination, 0, ranks - 1);
+    victim_table.integer("bytes", victim.bytes, 0, 1ULL << 44);
+    if (victim.destination == flows.receiver || victim.destination == victim.source) {
+        victim_table.refuse("destination", "another device than the receiver and the victim's source");
+    }
+    victim_table.finish();
+    flows.victim = victim;
+}
+
+void read_flows(TableReader& table, Scenario& scenario) {
+    FlowWorkload& flows = scenario.flows;
+    table.integer("bytes_per_flow", flows.bytes_per_flow, 0, 1ULL << 44);
+    table.integer("message_bytes", flows.message_bytes, 1, regmap::max_message_bytes);
+    table.integer("qps_per_flow", flows.qps_per_flow, 1, 64);
+    table.choice("operation", flows.operation,
+                 {{"write", FlowOperation::write},
+                  {"write_immediate", FlowOperation::write_immediate},
+                  {"send", FlowOperation::send}});
+    const uint32_t ranks = scenario.ranks();
+    if (ranks < 2)
+        table.fail("kind", "one device has nobody to send to, expected a topology of 2 devices or more");
+    if (scenario.workload == WorkloadKind::permutation) table.integer("shift", flows.shift, 0, ranks - 1);
+    if (scenario.workload == WorkloadKind::incast) read_incast(table, scenario);
+    if (scenario.workload == WorkloadKind::alltoall && ranks > 1000) {
+        table.fail("kind",
+                   fmt::format("alltoall of {} devices, expected at most 1000: a queue pair each", ranks));
+    }
+}
+
+uint32_t required_integer(TableReader& table, std::string_view key, uint64_t highest) {
+    uint32_t value = 0;
+    if (!table.has(key)) table.refuse(key, fmt::format("an integer from 0 to {}", highest));
+    table.integer(key, value, 0, highest);
+    return value;
+}
+
+FaultKind read_fault_kind(TableReader& table) {
+    using enum FaultKind;
+    FaultKind what = plane_down;
+    const auto kinds = {std::pair<std::string_view, FaultKind>{"link_down", link_down},
+                        {"link_up", link_up},
+                        {"leaf_down", leaf_down},
+                        {"leaf_up", leaf_up},
+                        {"spine_down", spine_down},
+                        {"spine_up", spine_up},
+                        {"plane_down", plane_down},
+                        {"plane_up", plane_up},
+                        {"loss", loss},
+                        {"corruption", corruption},
+                        {"duplication", duplication},
+                        {"reordering", reordering},
+                        {"lose_nth", lose_nth},
+                        {"device_down", device_down}};
+    if (!table.has("what")) table.refuse("what", "a kind of fault, such as \"plane_down\"");
+    table.choice("what", what, kinds);
+    return what;
+}
+
+void read_link(TableReader& table, const Scenario& scenario, Fault& fault) {
+    const uint32_t down_ports = scenario.scale_out.leaf_down_ports;
+    const uint32_t leaves = (scenario.ranks() + down_ports - 1) / down_ports;
+    const auto leaf = [&] { fault.leaf = required_integer(table, "leaf", leaves - 1); };
+    const auto spine = [&] {
+        fault.spine = required_integer(table, "spine", scenario.scale_out.leaf_up_ports - 1);
+    };
+    switch (fault.what) {
+        case FaultKind::link_down:
+        case FaultKind::link_up:
+            fault.between_switches = table.has("leaf") || table.has("spine");
+            if (fault.between_switches) {
+                leaf();
+                spine();
+            } else {
+                fault.device = required_integer(table, "device", scenario.ranks() - 1);
+            }
+            break;
+        case FaultKind::leaf_down:
+        case FaultKind::leaf_up: leaf(); break;
+        case FaultKind::spine_down:
+        case FaultKind::spine_up: spine(); break;
+        default: break;
+    }
+    fault.plane = static_cast<uint8_t>(required_integer(table, "plane", scenario.topology.planes - 1));
+    table.boolean("silent", fault.silent);
+}
+
+void read_rate(TableReader& table, Fault& fault) {
+    if (!table.has("rate")) table.refuse("rate", "a number from 0 to 1");
+    table.number("rate", fault.rate, 0, 1);
+    if (fault.what == FaultKind::reordering) {
+        if (!table.has("delay_ns")) table.refuse("delay_ns", "an integer from 1 to 1000000000");
+        table.integer("delay_ns", fault.delay_ns, 1, 1'000'000'000);
+    }
+}
+
+}  // namespace
+
+void read_workload(TableReader table, Scenario& scenario) {
+    if (!table.has("kind")) table.refuse("kind", "one of \"ep\", \"permutation\", \"alltoall\", \"incast\"");
+    table.choice("kind", scenario.workload,
+                 {{"ep", WorkloadKind::ep},
+                  {"permutation", WorkloadKind::permutation},
+                  {"alltoall", WorkloadKind::alltoall},
+                  {"incast", WorkloadKind::incast}});
+    if (scenario.workload == WorkloadKind::ep) {
+        read_ep(table, scenario);
+    } else {
+        read_flows(table, scenario);
+    }
+    table.finish();
+}
+
+Fault read_fault(TableReader& table, const Scenario& scenario) {
+    Fault fault;
+    constexpr double most_us = 3.6e9;
+    double at_us = 0;
+    if (!table.has("at_us")) table.refuse("at_us", fmt::format("a number from 0 to {}", most_us));
+    table.number("at_us", at_us, 0, most_us);
+    fault.at_ns = static_cast<uint64_t>(std::llround(at_us * 1000));
+    fault.what = read_fault_kind(table);
+    switch (fault.what) {
+        case FaultKind::loss:
+        case FaultKind::corruption:
+        case FaultKind::duplication:
+        case FaultKind::reordering: read_rate(table, fault); break;
+        case FaultKind::lose_nth:
+            fault.source = required_integer(table, "source", scenario.ranks() - 1);
+            fault.destination = required_integer(table, "destination", scenario.ranks() - 1);
+            fault.nth = 1;
+            table.integer("nth", fault.nth, 1, 1ULL << 40);
+            break;
+        case FaultKind::device_down:
+            fault.device = required_integer(table, "device", scenario.ranks() - 1);
+            break;
+        default: read_link(table, scenario, fault); break;
+    }
+    table.finish();
+    return fault;
+}
+
+}  // namespace plait::sim

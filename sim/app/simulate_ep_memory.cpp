@@ -1,0 +1,255 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <plait/requests.hpp>
+
+#include "ep_memory.hpp"
+
+namespace plait::sim {
+namespace {
+
+constexpr size_t max_part = 4096;  // what a packet carries at most
+
+template <class T>
+T need(Result<T> result, const char* what) {
+    if (!result) throw std::runtime_error(fmt::format("{}: {}", what, result.error().message));
+    return std::move(result.value());
+}
+
+template <class T>
+std::span<T> elements(std::span<std::byte> bytes) {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+}  // namespace
+
+EpBatch::EpBatch(World& world, uint32_t n)
+    : routing(micro_batch(*world.plan.routing, n, world.scenario.ep.micro_batches)),
+      shape(shape_of(world.scenario)),
+      expected(expected_receive(shape, routing)),
+      activations(world.scenario.seed + n, world.scenario.ep.hidden),
+      combine(shape, activations, routing),
+      number(n) {}
+
+EpMemory::EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& driver)
+    : world_(world),
+      batch_(batch),
+      rank_(rank),
+      driver_(driver),
+      expected_(batch.expected[rank]),
+      tokens_(batch.routing.tokens(rank)),
+      data_bytes_(world.scenario.ep.hidden * (world.scenario.ep.dispatch_format == RowFormat::bf16 ? 2 : 1)),
+      scale_bytes_(world.scenario.ep.dispatch_format == RowFormat::bf16
+                       ? 0
+                       : world.scenario.ep.hidden / Activations::block * 4),
+      output_bytes_(world.scenario.ep.hidden * 2),
+      capacity_(static_cast<uint32_t>(batch.routing.first.back())),
+      row_bytes_arrived_(expected_.rows.size()),
+      combined_bytes_arrived_(tokens_) {
+    const uint32_t topk = batch.routing.topk;
+    x_ = map(uint64_t{tokens_} * data_bytes_,
+             {[](void* o, uint64_t at, std::span<std::byte> out) { self(o).produce_x(at, out); }, this}, {});
+    x_scales_ = map(
+        uint64_t{tokens_} * scale_bytes_,
+        {[](void* o, uint64_t at, std::span<std::byte> out) { self(o).produce_scales(at, out); }, this}, {});
+    outputs_ = map(
+        expected_.rows.size() * uint64_t{output_bytes_},
+        {[](void* o, uint64_t at, std::span<std::byte> out) { self(o).produce_outputs(at, out); }, this}, {});
+    recv_x_ =
+        map(uint64_t{capacity_} * data_bytes_, {},
+            {[](void* o, uint64_t at, std::span<const std::byte> in) { self(o).check_x(at, in); }, this});
+    recv_x_scales_ = map(
+        uint64_t{capacity_} * scale_bytes_, {},
+        {[](void* o, uint64_t at, std::span<const std::byte> in) { self(o).check_scales(at, in); }, this});
+    combined_ = map(
+        uint64_t{tokens_} * output_bytes_, {},
+        {[](void* o, uint64_t at, std::span<const std::byte> in) { self(o).check_combined(at, in); }, this});
+    fill_topk();
+    if (capacity_ == 0) return;
+    recv_topk_idx_ = need(
+        RegisteredMemory::allocate(driver, size_t{capacity_} * topk * sizeof(int64_t), access_local_write),
+        "memory");
+    recv_topk_weights_ =
+        need(RegisteredMemory::allocate(driver, size_t{capacity_} * topk * sizeof(float), access_local_write),
+             "memory");
+    recv_source_ =
+        need(RegisteredMemory::allocate(driver, size_t{capacity_} * sizeof(uint64_t), access_local_write),
+             "memory");
+}
+
+BufferView EpMemory::map(uint64_t length, ReadHandler read, WriteHandler write) {
+    if (length == 0) return {};
+    const uint64_t address = world_.cluster.device(rank_).host_memory().map(length, read, write);
+    const uint32_t access = write.check != nullptr ? access_local_write : 0;
+    return {address, length, need(driver_.register_memory(address, length, access), "register memory")};
+}
+
+void EpMemory::fill_topk() {
+    const uint32_t topk = batch_.routing.topk;
+    if (tokens_ == 0) return;
+    topk_idx_ =
+        need(RegisteredMemory::allocate(driver_, size_t{tokens_} * topk * sizeof(int64_t), 0), "memory");
+    topk_weights_ =
+        need(RegisteredMemory::allocate(driver_, size_t{tokens_} * topk * sizeof(float), 0), "memory");
+    const auto experts = elements<int64_t>(topk_idx_.bytes());
+    const auto weights = elements<float>(topk_weights_.bytes());
+    for (uint32_t token = 0; token < tokens_; ++token) {
+        std::copy_n(batch_.routing.experts_of(rank_, token).begin(), topk, experts.begin() + token * topk);
+        std::copy_n(batch_.routing.weights_of(rank_, token).begin(), topk, weights.begin() + token * topk);
+    }
+}
+
+DispatchArguments EpMemory::dispatch_arguments(std::optional<EpHandle> cached) const {
+    DispatchArguments arguments;
+    arguments.tokens = tokens_;
+    arguments.receive_capacity = capacity_;
+    arguments.timeout_us = world_.scenario.ep.timeout_us;
+    arguments.x = x_;
+    arguments.x_scales = x_scales_;
+    arguments.topk_idx = topk_idx_.view();
+    arguments.topk_weights = topk_weights_.view();
+    arguments.recv_x = recv_x_;
+    arguments.recv_x_scales = recv_x_scales_;
+    arguments.recv_topk_idx = recv_topk_idx_.view();
+    arguments.recv_topk_weights = recv_topk_weights_.view();
+    arguments.recv_source = recv_source_.view();
+    arguments.cached = cached;
+    return arguments;
+}
+
+CombineArguments EpMemory::combine_arguments(EpHandle handle) const {
+    return {.handle = handle,
+            .timeout_us = world_.scenario.ep.timeout_us,
+            .x = outputs_,
+            .combined_x = combined_};
+}
+
+void EpMemory::produce_x(uint64_t offset, std::span<std::byte> out) const {
+    const auto token = static_cast<uint32_t>(offset / data_bytes_);
+    const auto at = static_cast<uint32_t>(offset % data_bytes_);
+    if (scale_bytes_ != 0) batch_.activations.fill_codes(rank_, token, elements<uint8_t>(out), at);
+    else batch_.activations.fill_activation_row(rank_, token, elements<uint16_t>(out), at / 2);
+}
+
+void EpMemory::produce_scales(uint64_t offset, std::span<std::byte> out) const {
+    batch_.activations.fill_scales(rank_, static_cast<uint32_t>(offset / scale_bytes_), elements<float>(out),
+                                   static_cast<uint32_t>(offset % scale_bytes_ / sizeof(float)));
+}
+
+void EpMemory::produce_outputs(uint64_t offset, std::span<std::byte> out) const {
+    const RowSource& row = expected_.rows[offset / output_bytes_];
+    batch_.activations.fill_expert_output(row.rank, row.token, rank_, elements<uint16_t>(out),
+                                          static_cast<uint32_t>(offset % output_bytes_ / 2));
+}
+
+void EpMemory::count(std::vector<uint32_t>& arrived, uint64_t row, size_t bytes, bool right,
+                     const char* what) {
+    if (row >= arrived.size())
+        return world_.error(fmt::format("rank {}: {} row {} does not exist", rank_, what, row));
+    arrived[row] += static_cast<uint32_t>(bytes);
+    if (!right) world_.error(fmt::format("rank {}: wrong bytes in {} row {}", rank_, what, row));
+    world_.placed(bytes);
+}
+
+void EpMemory::check_x(uint64_t offset, std::span<const std::byte> in) {
+    const uint64_t slot = offset / data_bytes_;
+    bool right = slot < expected_.rows.size() && in.size() <= max_part;
+    if (right) {
+        alignas(64) std::array<std::byte, max_part> wanted;
+        const std::span part = std::span(wanted).first(in.size());
+        const RowSource& row = expected_.rows[slot];
+        const auto at = static_cast<uint32_t>(offset % data_bytes_);
+        if (scale_bytes_ != 0)
+            batch_.activations.fill_codes(row.rank, row.token, elements<uint8_t>(part), at);
+        else batch_.activations.fill_activation_row(row.rank, row.token, elements<uint16_t>(part), at / 2);
+        right = std::memcmp(part.data(), in.data(), in.size()) == 0;
+    }
+    count(row_bytes_arrived_, slot, in.size(), right, "received");
+}
+
+void EpMemory::check_scales(uint64_t offset, std::span<const std::byte> in) {
+    const uint64_t slot = offset / scale_bytes_;
+    bool right = slot < expected_.rows.size() && in.size() <= max_part;
+    if (right) {
+        std::array<float, max_part / sizeof(float)> wanted;
+        const std::span part = std::span(wanted).first(in.size() / sizeof(float));
+        const RowSource& row = expected_.rows[slot];
+        batch_.activations.fill_scales(row.rank, row.token, part,
+                                       static_cast<uint32_t>(offset % scale_bytes_ / sizeof(float)));
+        right = std::memcmp(part.data(), in.data(), in.size()) == 0;
+    }
+    count(row_bytes_arrived_, slot, in.size(), right, "received");
+}
+
+void EpMemory::check_combined(uint64_t offset, std::span<const std::byte> in) {
+    const uint64_t token = offset / output_bytes_;
+    bool right = token < tokens_ && in.size() <= max_part;
+    if (right) {
+        alignas(64) std::array<uint16_t, max_part / 2> wanted;
+        const std::span part = std::span(wanted).first(in.size() / 2);
+        batch_.combine.fill_row(rank_, static_cast<uint32_t>(token), part,
+                                static_cast<uint32_t>(offset % output_bytes_ / 2));
+        right = std::memcmp(part.data(), in.data(), in.size()) == 0;
+    }
+    count(combined_bytes_arrived_, token, in.size(), right, "combined");
+}
+
+bool EpMemory::check_metadata(uint32_t slot) const {
+    const uint32_t topk = batch_.routing.topk;
+    const RowSource& row = expected_.rows[slot];
+    const auto value = [](std::span<const std::byte> bytes, size_t i, auto& out) {
+        std::memcpy(&out, bytes.data() + i * sizeof(out), sizeof(out));
+    };
+    uint64_t source = 0;
+    value(recv_source_.bytes(), slot, source);
+    if (source != (uint64_t{row.rank} << 32 | row.token)) return false;
+    for (uint32_t k = 0; k < topk; ++k) {
+        int64_t expert = 0;
+        float weight = 0;
+        value(recv_topk_idx_.bytes(), size_t{slot} * topk + k, expert);
+        value(recv_topk_weights_.bytes(), size_t{slot} * topk + k, weight);
+        const int64_t local =
+            local_expert(batch_.shape, rank_, batch_.routing.experts_of(row.rank, row.token)[k]);
+        const float wanted = local < 0 ? 0.0F : batch_.routing.weights_of(row.rank, row.token)[k];
+        if (expert != local || weight != wanted) return false;
+    }
+    return true;
+}
+
+bool EpMemory::check_dispatch(const EpCompletion& completion) {
+    bool right = completion.status == Status::ok && completion.received_rows == expected_.rows.size() &&
+                 completion.rows_per_local_expert == expected_.rows_per_local_expert &&
+                 completion.rows_per_source == expected_.rows_per_source;
+    if (!right)
+        world_.error(fmt::format("rank {}: dispatch ended as {} with {} rows, expected {}, or other counts",
+                                 rank_, regmap::name(completion.status), completion.received_rows,
+                                 expected_.rows.size()));
+    const bool is_real = world_.scenario.payload == PayloadMode::real;
+    for (uint32_t slot = 0; slot < row_bytes_arrived_.size() && right; ++slot) {
+        right = (!is_real || row_bytes_arrived_[slot] == data_bytes_ + scale_bytes_) && check_metadata(slot);
+        if (!right)
+            world_.error(fmt::format(
+                "rank {}: received row {} is incomplete, came twice, or its lists are wrong", rank_, slot));
+    }
+    std::fill(row_bytes_arrived_.begin(), row_bytes_arrived_.end(), 0);
+    return right;
+}
+
+bool EpMemory::check_combine(const EpCompletion& completion) {
+    bool right = completion.status == Status::ok && completion.received_rows == tokens_;
+    if (!right)
+        world_.error(fmt::format("rank {}: combine ended as {} with {} tokens, expected {}", rank_,
+                                 regmap::name(completion.status), completion.received_rows, tokens_));
+    const bool is_real = world_.scenario.payload == PayloadMode::real;
+    for (uint32_t token = 0; token < tokens_ && right && is_real; ++token) {
+        right = combined_bytes_arrived_[token] == output_bytes_;
+        if (!right)
+            world_.error(fmt::format("rank {}: combined row {} is incomplete or came twice", rank_, token));
+    }
+    std::fill(combined_bytes_arrived_.begin(), combined_bytes_arrived_.end(), 0);
+    return right;
+}
+
+}  // namespace plait::sim

@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <plait/sim/app/world.hpp>
+
+namespace plait::sim {
+namespace {
+
+FaultConfig with(FaultConfig faults, const Fault& fault) {
+    switch (fault.what) {
+        case FaultKind::loss: faults.loss = fault.rate; break;
+        case FaultKind::corruption: faults.corruption = fault.rate; break;
+        case FaultKind::duplication: faults.duplication = fault.rate; break;
+        case FaultKind::reordering:
+            faults.delay = fault.rate;
+            faults.max_delay_ns = fault.delay_ns;
+            break;
+        default: break;
+    }
+    return faults;
+}
+
+Link link_of(const Fault& fault) {
+    switch (fault.what) {
+        case FaultKind::leaf_down:
+        case FaultKind::leaf_up: return Link::whole_leaf(fault.leaf, fault.plane);
+        case FaultKind::spine_down:
+        case FaultKind::spine_up: return Link::whole_spine(fault.spine, fault.plane);
+        case FaultKind::plane_down:
+        case FaultKind::plane_up: return Link::whole_plane(fault.plane);
+        default: break;
+    }
+    return fault.between_switches ? Link::leaf_spine(fault.leaf, fault.spine, fault.plane)
+                                  : Link::device_port(fault.device, fault.plane);
+}
+
+std::string apply(World& world, FaultConfig& faults, const Fault& fault) {
+    LeafSpine& fabric = world.cluster.fabric();
+    switch (fault.what) {
+        case FaultKind::loss:
+        case FaultKind::corruption:
+        case FaultKind::duplication:
+        case FaultKind::reordering: return fabric.set_faults(faults = with(faults, fault));
+        case FaultKind::lose_nth: return fabric.lose_nth(fault.source, fault.destination, fault.nth);
+        case FaultKind::device_down: world.cluster.device(fault.device).kill(); return {};
+        case FaultKind::link_down:
+        case FaultKind::leaf_down:
+        case FaultKind::spine_down:
+        case FaultKind::plane_down: return fabric.set_link(link_of(fault), false, fault.silent);
+        case FaultKind::link_up:
+        case FaultKind::leaf_up:
+        case FaultKind::spine_up:
+        case FaultKind::plane_up: return fabric.set_link(link_of(fault), true, fault.silent);
+    }
+    return {};
+}
+
+}  // namespace
+
+void spawn_faults(World& world) {
+    if (world.scenario.faults.empty()) return;
+    world.programs.spawn_background("faults", [&world] {
+        FaultConfig faults = world.cluster.parameters().fabric.faults;
+        for (const Fault& fault : world.scenario.faults) {
+            const uint64_t now_ns = Kernel::now_ps() / 1000;
+            if (fault.at_ns > now_ns) Kernel::sleep(fault.at_ns - now_ns);
+            if (const std::string wrong = apply(world, faults, fault); !wrong.empty()) {
+                world.error(
+                    fmt::format("fault at {} us: {}", static_cast<double>(fault.at_ns) / 1000, wrong));
+            }
+        }
+    });
+}
+
+}  // namespace plait::sim
