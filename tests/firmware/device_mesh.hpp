@@ -1,0 +1,558 @@
+#pragma once
+// Devices with the real firmware on a small test HAL: host memory as bytes, planes that lose, delay and reorder, scale-up
+// that does neither, a reduce engine that adds. One event loop, deterministic from its seed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <plait/engines/reduce.hpp>
+#include <plait/firmware/firmware.hpp>
+#include <plait/firmware/receive_pipe.hpp>
+#include <plait/hal/hal.hpp>
+#include <queue>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plait::mesh_test {
+
+using namespace firmware;
+
+struct MeshOptions {
+    std::uint32_t nodes = 2;
+    std::uint32_t ranks_per_node = 2;
+    std::uint8_t planes = 4;
+    double loss = 0;                      ///< Of every packet on a plane.
+    std::uint64_t jitter_ns = 0;          ///< Random extra delay of every packet: reordering.
+    std::uint64_t packet_memory_bytes = 8U << 20;  ///< What arrives from planes may be refused, the rest is forced in.
+    std::uint64_t scale_up_bytes_per_us = 160'000;
+    std::uint32_t accumulators = 256;
+    std::uint32_t qp_time_limit_us = 4000;
+    std::uint32_t mtu_bytes = 1024;
+    std::uint64_t seed = 1;
+    [[nodiscard]] std::uint32_t ranks() const { return nodes * ranks_per_node; }
+};
+
+class MeshDevice;
+
+/// The event loop and what lies between the devices.
+class Mesh {
+  public:
+    explicit Mesh(const MeshOptions& options);
+
+    [[nodiscard]] const MeshOptions& options() const { return options_; }
+    [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
+    MeshDevice& device(std::uint32_t number) { return *devices_[number]; }
+    std::mt19937_64& random() { return random_; }
+
+    void at(std::uint64_t time_ns, std::function<void()> action) {
+        events_.push({std::max(time_ns, now_ns_), order_++, std::move(action)});
+    }
+
+    /// Runs until `done` or until `limit_ns` from now; true if done.
+    template <class Done>
+    bool run_until(Done&& done, std::uint64_t limit_ns) {
+        const std::uint64_t end = now_ns_ + limit_ns;
+        while (!done()) {
+            if (events_.empty() || events_.top().time_ns > end) return false;
+            step();
+        }
+        return true;
+    }
+    void run_for(std::uint64_t time_ns) {
+        run_until([] { return false; }, time_ns);
+    }
+
+    void deliver(const Packet& packet, std::vector<std::uint8_t> bytes, std::uint64_t time_ns);
+
+  private:
+    struct Event {
+        std::uint64_t time_ns;
+        std::uint64_t order;
+        std::function<void()> action;
+        bool operator<(const Event& other) const {
+            return std::pair(time_ns, order) > std::pair(other.time_ns, other.order);
+        }
+    };
+    void step() {
+        Event event = std::move(const_cast<Event&>(events_.top()));
+        events_.pop();
+        now_ns_ = event.time_ns;
+        event.action();
+    }
+
+    MeshOptions options_;
+    std::mt19937_64 random_;
+    std::priority_queue<Event> events_;
+    std::uint64_t now_ns_ = 0;
+    std::uint64_t order_ = 0;
+    std::vector<std::unique_ptr<MeshDevice>> devices_;
+};
+
+/// One device: its HAL, its host's memory, and the least driver that does.
+class MeshDevice {
+  public:
+    static constexpr std::uint64_t base = 0x1000'0000;
+    static constexpr std::uint32_t queue_pairs = 64;
+
+    MeshDevice(Mesh& mesh, std::uint32_t number) : mesh_(mesh), number_(number), pipe_(receive_qps_), sprays_(queue_pairs) {
+        DeviceConfig config;
+        config.device_number = number;
+        config.planes = mesh.options().planes;
+        config.max_qps = queue_pairs;
+        config.max_groups = 2;
+        config.accumulators = mesh.options().accumulators;
+        config.group_memory_bytes = 16U << 20;
+        config.packet_memory_bytes = mesh.options().packet_memory_bytes;
+        config.seed = mesh.options().seed;
+        const std::size_t length = Firmware<MeshDevice>::memory_bytes(config);
+        memory_of_firmware_ = std::make_unique_for_overwrite<std::byte[]>(length);
+        firmware_ = std::make_unique<Firmware<MeshDevice>>(*this, config, std::span(memory_of_firmware_.get(), length));
+    }
+
+    Firmware<MeshDevice>& firmware() { return *firmware_; }
+    Ep<Firmware<MeshDevice>>& ep() { return firmware_->ep(); }
+    [[nodiscard]] std::uint32_t number() const { return number_; }
+    [[nodiscard]] std::uint32_t local() const { return number_ % mesh_.options().ranks_per_node; }
+    [[nodiscard]] std::uint32_t node() const { return number_ / mesh_.options().ranks_per_node; }
+
+    // Host memory.
+
+    std::uint64_t allocate(std::size_t bytes) {
+        const std::size_t begin = (memory_.size() + 255) / 256 * 256;
+        memory_.resize(begin + bytes);
+        return base + begin;
+    }
+    std::uint8_t* bytes(std::uint64_t address, std::size_t length) {
+        const bool fits = address >= base && length <= memory_.size() && address - base <= memory_.size() - length;
+        if (!fits) ADD_FAILURE() << "device " << number_ << " leaves host memory: " << address << " + " << length;
+        return fits ? memory_.data() + (address - base) : nullptr;
+    }
+    template <class T>
+    T load(std::uint64_t address) {
+        T value{};
+        if (const std::uint8_t* from = bytes(address, sizeof(T))) std::memcpy(&value, from, sizeof(T));
+        return value;
+    }
+    template <class T>
+    void store(std::uint64_t address, const T& value) {
+        if (std::uint8_t* to = bytes(address, sizeof(T))) std::memcpy(to, &value, sizeof(T));
+    }
+
+    /// From now on the device must not read this range.
+    void forbid(std::uint64_t address, std::size_t length) {
+        if (length != 0) forbidden_.push_back({address, static_cast<std::uint32_t>(length)});
+    }
+    void allow_all() { forbidden_.clear(); }
+
+    /// The device goes silent; its node sees its link go down.
+    void kill() {
+        dead_ = true;
+        for (std::uint32_t i = 0; i < mesh_.options().ranks_per_node; ++i) {
+            MeshDevice& neighbour = mesh_.device(node() * mesh_.options().ranks_per_node + i);
+            if (&neighbour == this) continue;
+            mesh_.at(mesh_.now_ns() + 10'000, [&neighbour, gone = static_cast<std::uint8_t>(local())] {
+                if (!neighbour.dead_) neighbour.firmware_->on_scale_up_port(gone, false);
+            });
+        }
+    }
+    [[nodiscard]] bool is_dead() const { return dead_; }
+    /// Packets neither leave nor arrive; everything else works.
+    void unplug() { unplugged_ = true; }
+
+    // The driver.
+
+    void open() {
+        using namespace regmap;
+        admin_ring_ = allocate(64 * sizeof(AdminRequest));
+        admin_completions_ = allocate(64 * sizeof(Completion));
+        write_register(reg::admin_queue_low_offset, static_cast<std::uint32_t>(admin_ring_));
+        write_register(reg::admin_completion_low_offset, static_cast<std::uint32_t>(admin_completions_));
+        write_register(reg::admin_log2_entries_offset, 6);
+        write_register(reg::qp_time_limit_us_offset, mesh_.options().qp_time_limit_us);
+        write_register(reg::control_offset, reg::control_enable_mask);
+    }
+
+    regmap::Completion admin(regmap::AdminRequest request) {
+        request.command_id = admin_count_ + 1;
+        store(admin_ring_ + admin_count_ % 64 * sizeof(request), request);
+        const std::uint64_t answer = admin_completions_ + admin_count_ % 64 * sizeof(regmap::Completion);
+        const std::uint8_t phase = admin_count_ / 64 % 2 == 0 ? 1 : 0;
+        ++admin_count_;
+        doorbell(0, admin_count_);
+        const bool answered =
+            mesh_.run_until([&] { return load<regmap::Completion>(answer).phase == phase; }, 10'000'000);
+        EXPECT_TRUE(answered) << "no answer to command " << static_cast<int>(request.opcode);
+        return load<regmap::Completion>(answer);
+    }
+
+    void post(const regmap::EpRequest& request) {
+        store(request_ring_ + requests_ % ring_entries * sizeof(request), request);
+        doorbell(collective_queue, ++requests_);
+    }
+
+    /// The next completion of the collective queue, if it is there.
+    std::optional<regmap::Completion> poll() {
+        const auto completion =
+            load<regmap::Completion>(completion_ring_ + completions_ % ring_entries * sizeof(regmap::Completion));
+        if (completion.phase != (completions_ / ring_entries % 2 == 0 ? 1 : 0)) return std::nullopt;
+        doorbell(completion_queue, ++completions_);
+        return completion;
+    }
+
+    void make_queues() {
+        request_ring_ = allocate(ring_entries * sizeof(regmap::EpRequest));
+        completion_ring_ = allocate(ring_entries * sizeof(regmap::Completion));
+        regmap::AdminRequest request;
+        request.opcode = regmap::AdminOpcode::create_queue;
+        request.log2_entries = 5;
+        request.object = completion_queue;
+        request.kind = regmap::QueueKind::completion;
+        request.address = completion_ring_;
+        EXPECT_EQ(admin(request).status, regmap::Status::ok);
+        request.object = collective_queue;
+        request.kind = regmap::QueueKind::collective;
+        request.address = request_ring_;
+        request.completion_queue = completion_queue;
+        EXPECT_EQ(admin(request).status, regmap::Status::ok);
+    }
+
+    /// A key for all memory there is and will be.
+    std::uint32_t register_memory() {
+        regmap::AdminRequest request;
+        request.opcode = regmap::AdminOpcode::register_memory;
+        request.address = base;
+        request.length = 1ULL << 32;
+        request.access = 1;
+        return admin(request).object;
+    }
+
+    static constexpr std::uint32_t completion_queue = 1;
+    static constexpr std::uint32_t collective_queue = 2;
+    static constexpr std::uint32_t ring_entries = 32;
+
+    // What is left behind.
+
+    void expect_nothing_left() {
+        SCOPED_TRACE("device " + std::to_string(number_));
+        EXPECT_EQ(live_buffers_, 0U);
+        EXPECT_EQ(ep().accumulators_in_use(), 0U);
+        EXPECT_EQ(ep().partials_in_use(), 0U);
+        for (const auto& [accumulator, sum] : sums_) EXPECT_FALSE(sum.open) << "accumulator " << accumulator;
+        for (const EpGroup& group : ep().groups()) {
+            for (const EpHandle& handle : group.handles) {
+                EXPECT_EQ(handle.messages_in_flight, 0U);
+                EXPECT_EQ(handle.table_messages, 0U);
+                EXPECT_EQ(handle.fetches_left, 0U);
+                EXPECT_EQ(handle.local_in_flight, 0U);
+            }
+        }
+    }
+    [[nodiscard]] std::uint64_t drops(regmap::DropReason reason) const {
+        return drops_[static_cast<std::size_t>(reason)];
+    }
+    [[nodiscard]] std::uint64_t packets_sent() const { return packets_sent_; }
+    [[nodiscard]] std::uint64_t packet_memory_high_water() const { return bytes_high_water_; }
+
+    // HAL.
+
+    [[nodiscard]] std::uint64_t now_ns() const { return mesh_.now_ns(); }
+
+    void set_timer(TimerId timer, std::uint64_t time_ns) {
+        const auto key = std::pair(static_cast<int>(timer.kind), timer.number);
+        const std::uint64_t generation = ++timers_[key];
+        mesh_.at(time_ns, [this, key, generation, timer] {
+            if (!dead_ && timers_[key] == generation) firmware_->on_timer(timer);
+        });
+    }
+    void cancel_timer(TimerId timer) { ++timers_[std::pair(static_cast<int>(timer.kind), timer.number)]; }
+
+    void send(const Packet& packet, const Payload& payload) {
+        ++packets_sent_;
+        if (is_data(packet.opcode)) {
+            std::uint64_t& free_ns = plane_free_ns_[packet.plane];
+            free_ns = std::max(free_ns, now_ns());
+            mesh_.at(free_ns, [this, plane = packet.plane] {
+                if (!dead_) firmware_->on_transmit_credit(plane);
+            });
+            free_ns += 1 + frame_bytes(packet) * 8 / 100;
+        }
+        std::vector<std::uint8_t> data = gather(payload, packet.payload_bytes);
+        if (dead_ || unplugged_ || lose()) return;
+        const std::uint64_t jitter =
+            mesh_.options().jitter_ns == 0 ? 0 : mesh_.random()() % mesh_.options().jitter_ns;
+        mesh_.deliver(packet, std::move(data), std::max(now_ns(), plane_free_ns_[packet.plane]) + 1000 + jitter);
+    }
+    [[nodiscard]] bool port_up(std::uint8_t) const { return true; }
+
+    void fetch(FetchTag tag, Segment segment) {
+        EXPECT_LE(segment.length, 4096U);
+        mesh_.at(now_ns() + 400 + mesh_.random()() % 200, [this, tag, segment] {
+            if (dead_) return;
+            const std::uint8_t* from = bytes(segment.address, segment.length);
+            if (from == nullptr) return;
+            const std::vector<std::uint8_t> copy(from, from + segment.length);
+            firmware_->on_fetched(tag, regmap::Status::ok, copy);
+        });
+    }
+    void place(BufferId buffer, std::uint32_t offset, Segment segment) {
+        const std::vector<std::uint8_t>& data = buffers_.at(buffer).data;
+        ASSERT_LE(std::size_t{offset} + segment.length, data.size());
+        if (std::uint8_t* to = bytes(segment.address, segment.length)) {
+            std::memcpy(to, data.data() + offset, segment.length);
+        }
+    }
+    void write(std::uint64_t address, std::span<const std::uint8_t> data) {
+        if (dead_) return;
+        if (std::uint8_t* to = bytes(address, data.size())) std::memcpy(to, data.data(), data.size());
+    }
+    void interrupt(std::uint32_t) {}
+
+    void retain(BufferId buffer) { ++buffers_.at(buffer).references; }
+    void release(BufferId buffer) {
+        auto found = buffers_.find(buffer);
+        ASSERT_NE(found, buffers_.end()) << "release of a buffer that is gone";
+        if (--found->second.references != 0) return;
+        live_bytes_ -= found->second.data.size();
+        buffers_.erase(found);
+        --live_buffers_;
+    }
+
+    void scale_up(std::uint8_t targets, const ScaleUpHeader& header, std::span<const std::uint32_t> index,
+                  const Payload& payload, bool notify) {
+        if (dead_) return;
+        ASSERT_NE(targets, 0);
+        ASSERT_LT(targets, 1U << mesh_.options().ranks_per_node);
+        const bool is_control = header.kind == regmap::ScaleUpKind::control;
+        const std::size_t length = is_control                                        ? payload.inline_bytes.size()
+                                   : header.kind == regmap::ScaleUpKind::pull ? 0
+                                                                                      : header.length;
+        const std::vector<std::uint8_t> data = gather(payload, length);
+        std::uint64_t last_ns = now_ns();
+        std::size_t next = 0;
+        for (std::uint32_t left = targets; left != 0; left &= left - 1) {
+            const auto local_target = static_cast<std::uint32_t>(std::countr_zero(left));
+            MeshDevice& target = mesh_.device(node() * mesh_.options().ranks_per_node + local_target);
+            std::uint64_t& free_ns = scale_up_free_ns_[local_target];
+            free_ns = std::max(free_ns, now_ns()) + 1 + data.size() * 1000 / mesh_.options().scale_up_bytes_per_us;
+            last_ns = std::max(last_ns, free_ns);
+            ScaleUpHeader copy = header;
+            copy.source_local = static_cast<std::uint8_t>(local());
+            if (next < index.size()) copy.index = index[next++];
+            mesh_.at(free_ns + 300, [&target, copy, data] { target.frame_arrived(copy, data); });
+        }
+        if (payload.buffer != 0) {  // held until the last copy has left
+            retain(payload.buffer);
+            mesh_.at(last_ns, [this, buffer = payload.buffer] { release(buffer); });
+        }
+        if (notify) mesh_.at(last_ns, [this, tag = header.tag] { if (!dead_) firmware_->on_scale_up_sent(tag); });
+    }
+
+    void reduce_open(std::uint32_t accumulator, std::uint8_t contributions, std::uint32_t elements) {
+        ASSERT_LT(accumulator, mesh_.options().accumulators);
+        Sum& sum = sums_[accumulator];
+        ASSERT_FALSE(sum.open);
+        sum.open = true;
+        ++sum.generation;
+        sum.first = true;
+        sum.values.assign(elements, 0.0F);
+        ASSERT_TRUE(sum.slot.reset(std::max<std::uint32_t>(contributions, 1)));
+        if (contributions == 0) finish_sum(accumulator);
+    }
+    void reduce_add(std::uint32_t accumulator, std::uint8_t position, BufferId buffer) {
+        Sum& sum = sums_[accumulator];
+        ASSERT_TRUE(sum.open) << "contribution to a closed accumulator";
+        ASSERT_EQ(buffers_.at(buffer).data.size(), sum.values.size() * 2);
+        offer(accumulator, position, buffer);
+    }
+    void reduce_skip(std::uint32_t accumulator, std::uint8_t position) {
+        ASSERT_TRUE(sums_[accumulator].open);
+        if (!sums_[accumulator].slot.has_arrived(position)) offer(accumulator, position, 0);
+    }
+    void reduce_close(std::uint32_t accumulator) {
+        Sum& sum = sums_[accumulator];
+        if (!sum.open) return;
+        sum.slot.for_each_waiting([&](std::uint32_t buffer) { if (buffer != 0) release(buffer); });
+        if (sum.result != 0) release(std::exchange(sum.result, 0));
+        sum.open = false;
+    }
+
+    void window_open(std::uint32_t qpn, std::uint32_t peer, std::uint32_t psn, std::uint16_t packets, std::uint16_t mtu) {
+        ASSERT_TRUE(pipe_.open(qpn, peer, psn, packets, mtu));
+    }
+    void window_close(std::uint32_t qpn) { pipe_.close(qpn); }
+    void window_refuse(std::uint32_t qpn, std::uint32_t psn) { pipe_.refuse(qpn, psn); }
+    const engines::RxWindow& window(std::uint32_t qpn) { return pipe_.window(qpn); }
+    engines::SpraySelector& spray(std::uint32_t qpn) { return sprays_[qpn]; }
+    void count_drop(regmap::DropReason reason) { ++drops_[static_cast<std::size_t>(reason)]; }
+
+    // From the network.
+
+    void packet_arrived(const Packet& packet, const std::vector<std::uint8_t>& data) {
+        if (dead_ || unplugged_) return;
+        const ReceivePipe::Judgement judgement = pipe_.judge(packet);
+        if (judgement.reason != regmap::DropReason::none) return count_drop(judgement.reason);
+        PacketEvent event{packet, 0, judgement.window, {}};
+        if (is_data(packet.opcode) && judgement.window.verdict == engines::Verdict::accept) {
+            if (!data.empty() && live_bytes_ + data.size() <= mesh_.options().packet_memory_bytes) event.buffer = make_buffer(data);
+            if (packet.opcode == Opcode::mp_ep_control) event.control = data;
+        }
+        firmware_->on_packet(event);
+    }
+
+    void frame_arrived(const ScaleUpHeader& header, const std::vector<std::uint8_t>& data) {
+        if (dead_) return;
+        const bool is_control = header.kind == regmap::ScaleUpKind::control;
+        const BufferId buffer = data.empty() || is_control ? 0 : make_buffer(data);
+        if (header.kind == regmap::ScaleUpKind::contribution && header.status == regmap::Status::ok) {
+            return reduce_add(header.tag >> 8, static_cast<std::uint8_t>(header.tag & 0xff), buffer);
+        }
+        ScaleUpEvent event{header, buffer, {}};
+        if (is_control) event.control = data;
+        firmware_->on_scale_up(event);
+    }
+
+    BufferId make_buffer(const std::vector<std::uint8_t>& data) {
+        const BufferId buffer = next_buffer_++;
+        buffers_[buffer] = {data, 1};
+        ++live_buffers_;
+        live_bytes_ += data.size();
+        bytes_high_water_ = std::max(bytes_high_water_, live_bytes_);
+        return buffer;
+    }
+
+  private:
+    struct Buffer {
+        std::vector<std::uint8_t> data;
+        std::uint32_t references = 0;
+    };
+    struct Sum {
+        engines::ReduceSlot slot;
+        std::vector<float> values;
+        bool open = false;
+        bool first = true;
+        std::uint64_t generation = 0;
+        BufferId result = 0;
+    };
+
+    void write_register(std::uint32_t offset, std::uint32_t value) { firmware_->on_register_write(offset, value); }
+    void doorbell(std::uint32_t queue, std::uint32_t value) {
+        write_register(regmap::reg::doorbell_offset + queue * regmap::reg::doorbell_stride, value & 0xffff);
+    }
+
+    bool lose() {
+        return mesh_.options().loss > 0 &&
+               std::uniform_real_distribution<double>(0, 1)(mesh_.random()) < mesh_.options().loss;
+    }
+
+    std::vector<std::uint8_t> gather(const Payload& payload, std::size_t length) {
+        std::vector<std::uint8_t> data;
+        data.reserve(length);
+        if (payload.buffer != 0) {
+            const std::vector<std::uint8_t>& from = buffers_.at(payload.buffer).data;
+            EXPECT_LE(payload.buffer_offset + length, from.size());
+            data.assign(from.begin() + payload.buffer_offset,
+                        from.begin() + payload.buffer_offset + static_cast<std::ptrdiff_t>(length));
+        }
+        for (std::size_t i = 0; i < payload.segment_count; ++i) {
+            const Segment& segment = payload.segments[i];
+            for (const Segment& range : forbidden_) {
+                const bool apart = segment.address + segment.length <= range.address ||
+                                   range.address + range.length <= segment.address;
+                EXPECT_TRUE(apart) << "device " << number_ << " reads memory after its call was over";
+            }
+            const std::uint8_t* from = bytes(segment.address, segment.length);
+            if (from != nullptr) data.insert(data.end(), from, from + segment.length);
+        }
+        data.insert(data.end(), payload.inline_bytes.begin(), payload.inline_bytes.end());
+        EXPECT_EQ(data.size(), length) << "payload of another length than its header says";
+        return data;
+    }
+
+    void offer(std::uint32_t accumulator, std::uint8_t position, BufferId buffer) {
+        Sum& sum = sums_[accumulator];
+        const engines::Offer answer = sum.slot.offer(position, buffer);
+        ASSERT_EQ(answer.status, engines::OfferStatus::taken);
+        for (const std::uint32_t ready : answer.ready) {
+            if (ready == 0) continue;
+            const std::vector<std::uint8_t>& data = buffers_.at(ready).data;
+            std::vector<std::uint16_t> row(data.size() / 2);
+            std::memcpy(row.data(), data.data(), data.size());
+            if (sum.first) engines::start_bf16(sum.values, row.data());
+            else engines::accumulate_bf16(sum.values, row.data());
+            sum.first = false;
+            release(ready);
+        }
+        if (sum.slot.complete()) finish_sum(accumulator);
+    }
+
+    void finish_sum(std::uint32_t accumulator) {
+        Sum& sum = sums_[accumulator];
+        std::vector<std::uint16_t> row(sum.values.size());
+        engines::round_bf16(sum.values, row.data());
+        std::vector<std::uint8_t> data(row.size() * 2);
+        std::memcpy(data.data(), row.data(), data.size());
+        sum.result = make_buffer(data);
+        mesh_.at(now_ns() + 50, [this, accumulator, generation = sum.generation] {
+            Sum& done = sums_[accumulator];
+            if (!done.open || done.generation != generation) return;  // closed meanwhile
+            done.open = false;
+            const BufferId result = std::exchange(done.result, 0);
+            if (dead_) release(result);
+            else firmware_->on_reduced(accumulator, result);
+        });
+    }
+
+    Mesh& mesh_;
+    std::uint32_t number_;
+    std::vector<std::uint8_t> memory_;
+    std::vector<Segment> forbidden_;
+    std::vector<ReceiveQp> receive_qps_ = std::vector<ReceiveQp>(queue_pairs);
+    ReceivePipe pipe_;
+    std::vector<engines::SpraySelector> sprays_;
+    std::map<BufferId, Buffer> buffers_;
+    BufferId next_buffer_ = 1;
+    std::uint32_t live_buffers_ = 0;
+    std::uint64_t live_bytes_ = 0;
+    std::uint64_t bytes_high_water_ = 0;
+    std::map<std::uint32_t, Sum> sums_;
+    std::map<std::pair<int, std::uint32_t>, std::uint64_t> timers_;
+    std::array<std::uint64_t, regmap::max_planes> plane_free_ns_{};
+    std::array<std::uint64_t, regmap::max_ranks_per_node> scale_up_free_ns_{};
+    std::array<std::uint64_t, 64> drops_{};
+    std::uint64_t packets_sent_ = 0;
+    bool dead_ = false;
+    bool unplugged_ = false;
+    std::uint64_t admin_ring_ = 0;
+    std::uint64_t admin_completions_ = 0;
+    std::uint32_t admin_count_ = 0;
+    std::uint64_t request_ring_ = 0;
+    std::uint64_t completion_ring_ = 0;
+    std::uint32_t requests_ = 0;
+    std::uint32_t completions_ = 0;
+    std::unique_ptr<std::byte[]> memory_of_firmware_;
+    std::unique_ptr<Firmware<MeshDevice>> firmware_;
+};
+static_assert(hal::Hal<MeshDevice>);
+
+inline Mesh::Mesh(const MeshOptions& options) : options_(options), random_(options.seed) {
+    for (std::uint32_t i = 0; i < options.ranks(); ++i) devices_.push_back(std::make_unique<MeshDevice>(*this, i));
+}
+
+inline void Mesh::deliver(const Packet& packet, std::vector<std::uint8_t> bytes, std::uint64_t time_ns) {
+    at(time_ns, [this, packet, bytes = std::move(bytes)] {
+        if (packet.destination_device < devices_.size()) device(packet.destination_device).packet_arrived(packet, bytes);
+    });
+}
+
+}  // namespace plait::mesh_test

@@ -1,0 +1,488 @@
+#pragma once
+// An EP group over a Mesh, its buffers, and a slow and obvious reference for dispatch and combine.
+
+#include <cmath>
+#include <string>
+
+#include "device_mesh.hpp"
+
+namespace plait::mesh_test {
+
+using regmap::EntryPolicy;
+using regmap::RowFormat;
+using regmap::Status;
+
+inline std::uint64_t job_seed(std::uint64_t own) {
+    const char* text = std::getenv("PLAIT_SEED");
+    return text != nullptr ? std::strtoull(text, nullptr, 0) : own;
+}
+
+struct JobOptions {
+    std::uint32_t experts_per_rank = 2;
+    std::uint32_t topk = 4;
+    std::uint32_t hidden = 256;
+    std::uint32_t max_tokens = 32;
+    RowFormat format = RowFormat::bf16;
+    EntryPolicy policy = EntryPolicy::same_index;
+    std::uint32_t handles = 2;
+    std::uint32_t timeout_us = 2'000'000;
+};
+
+/// What one rank gives to a dispatch: its tokens' top-k lists; [tokens][topk].
+struct RankTokens {
+    std::vector<std::vector<std::int64_t>> experts;
+    std::vector<std::vector<float>> weights;
+};
+using Routing = std::vector<RankTokens>;
+
+inline float to_float(std::uint16_t bf16) {
+    const std::uint32_t bits = std::uint32_t{bf16} << 16;
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/// Nearest of the two neighbours, the even one in the middle. Finite values only.
+inline std::uint16_t to_bf16(float value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    const std::uint32_t below = bits & 0xffff;
+    std::uint32_t upper = bits >> 16;
+    if (below > 0x8000 || (below == 0x8000 && (upper & 1) != 0)) ++upper;
+    return static_cast<std::uint16_t>(upper);
+}
+
+/// One call of one rank: its request and where its buffers lie.
+struct Call {
+    regmap::EpRequest request;
+    std::vector<std::uint8_t> x;        ///< As given.
+    std::vector<std::uint8_t> scales;
+    std::uint32_t capacity = 0;
+};
+
+class Job {
+  public:
+    Job(const MeshOptions& mesh_options, const JobOptions& options)
+        : mesh(mesh_options), options_(options), random_(mesh_options.seed * 7 + 1) {
+        const std::uint32_t ranks = mesh_options.ranks();
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            MeshDevice& device = mesh.device(rank);
+            device.open();
+            device.make_queues();
+            keys_.push_back(device.register_memory());
+        }
+        qps_.assign(ranks, std::vector<Qp>(ranks));
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            for (std::uint32_t peer = 0; peer < ranks; ++peer) {
+                if (node_of(peer) != node_of(rank)) create_qp(rank, peer);
+            }
+        }
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            for (std::uint32_t peer = 0; peer < ranks; ++peer) {
+                if (node_of(peer) != node_of(rank)) connect_qp(rank, peer);
+            }
+        }
+    }
+
+    [[nodiscard]] regmap::GroupParameters parameters(std::uint32_t rank) const {
+        regmap::GroupParameters p;
+        p.rank = rank;
+        p.ranks = ranks();
+        p.ranks_per_node = mesh.options().ranks_per_node;
+        p.experts = experts();
+        p.topk = options_.topk;
+        p.hidden = options_.hidden;
+        p.max_tokens = options_.max_tokens;
+        p.dispatch_format = options_.format;
+        p.combine_format = RowFormat::bf16;
+        p.entry_policy = options_.policy;
+        p.handles = options_.handles;
+        p.mtu_bytes = mesh.options().mtu_bytes;
+        return p;
+    }
+
+    /// The completion of create_group.
+    regmap::Completion create_group(std::uint32_t rank, const regmap::GroupParameters& parameters) {
+        MeshDevice& device = mesh.device(rank);
+        const std::size_t length = sizeof(parameters) + ranks() * 4;
+        const std::uint64_t address = device.allocate(length);
+        device.store(address, parameters);
+        for (std::uint32_t peer = 0; peer < ranks(); ++peer) {
+            device.store(address + sizeof(parameters) + peer * 4, qps_[rank][peer].qpn);
+        }
+        regmap::AdminRequest request;
+        request.opcode = regmap::AdminOpcode::create_group;
+        request.address = address;
+        request.length = length;
+        request.send_queue = MeshDevice::collective_queue;
+        return device.admin(request);
+    }
+
+    void create_groups() {
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+            const regmap::Completion completion = create_group(rank, parameters(rank));
+            ASSERT_EQ(completion.status, Status::ok);
+            ASSERT_EQ(completion.object, 0U);
+        }
+    }
+
+    // Shapes.
+
+    [[nodiscard]] std::uint32_t ranks() const { return mesh.options().ranks(); }
+    [[nodiscard]] std::uint32_t experts() const { return ranks() * options_.experts_per_rank; }
+    [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const { return rank / mesh.options().ranks_per_node; }
+    [[nodiscard]] std::uint32_t rank_of(std::int64_t expert) const {
+        return static_cast<std::uint32_t>(expert) / options_.experts_per_rank;
+    }
+    [[nodiscard]] std::size_t data_bytes() const {
+        return options_.hidden * (options_.format == RowFormat::bf16 ? std::size_t{2} : std::size_t{1});
+    }
+    [[nodiscard]] std::size_t scale_bytes() const {
+        return options_.format == RowFormat::bf16 ? 0 : options_.hidden / 128 * std::size_t{4};
+    }
+    [[nodiscard]] std::uint32_t qpn(std::uint32_t rank, std::uint32_t peer) const { return qps_[rank][peer].qpn; }
+
+    /// Uniform; now and then no expert, or one twice.
+    Routing random_routing(std::uint32_t max_tokens) {
+        Routing routing(ranks());
+        for (RankTokens& rank : routing) {
+            const std::uint64_t tokens = random_() % (max_tokens + 1);
+            for (std::uint64_t t = 0; t < tokens; ++t) add_token(rank, [&](std::uint32_t) { return random_expert(); });
+        }
+        return routing;
+    }
+    template <class Choose>
+    void add_token(RankTokens& rank, Choose&& choose) {
+        std::vector<std::int64_t> chosen;
+        std::vector<float> weights;
+        for (std::uint32_t k = 0; k < options_.topk; ++k) {
+            chosen.push_back(choose(k));
+            weights.push_back(static_cast<float>(random_() % 1000) / 7.0F);
+        }
+        rank.experts.push_back(chosen);
+        rank.weights.push_back(weights);
+    }
+    std::int64_t random_expert() {
+        return random_() % 8 == 0 ? -1 : static_cast<std::int64_t>(random_() % experts());
+    }
+
+    // Reference.
+
+    [[nodiscard]] bool goes_to(const Routing& routing, std::uint32_t source, std::uint32_t token, std::uint32_t rank) const {
+        for (const std::int64_t expert : routing[source].experts[token]) {
+            if (expert >= 0 && rank_of(expert) == rank) return true;
+        }
+        return false;
+    }
+    struct SourceToken {
+        std::uint32_t source;
+        std::uint32_t token;
+    };
+    [[nodiscard]] std::vector<SourceToken> expected_rows(const Routing& routing, std::uint32_t rank) const {
+        std::vector<SourceToken> rows;
+        for (std::uint32_t source = 0; source < ranks(); ++source) {
+            for (std::uint32_t token = 0; token < routing[source].experts.size(); ++token) {
+                if (goes_to(routing, source, token, rank)) rows.push_back({source, token});
+            }
+        }
+        return rows;
+    }
+
+    // Calls.
+
+    regmap::MemoryRange range(std::uint32_t rank, std::size_t bytes) {
+        return {.address = mesh.device(rank).allocate(bytes), .key = keys_[rank]};
+    }
+    regmap::MemoryRange filled(std::uint32_t rank, const std::vector<std::uint8_t>& bytes) {
+        const regmap::MemoryRange made = range(rank, bytes.size());
+        if (!bytes.empty()) std::memcpy(mesh.device(rank).bytes(made.address, bytes.size()), bytes.data(), bytes.size());
+        return made;
+    }
+    std::vector<std::uint8_t> random_bytes(std::size_t count) {
+        std::vector<std::uint8_t> bytes(count);
+        for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_());
+        return bytes;
+    }
+
+    Call dispatch_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle, std::uint32_t capacity) {
+        const RankTokens& tokens = routing[rank];
+        const auto count = static_cast<std::uint32_t>(tokens.experts.size());
+        Call call;
+        call.capacity = capacity;
+        call.x = random_bytes(count * data_bytes());
+        call.scales = random_bytes(count * scale_bytes());
+        std::vector<std::uint8_t> indices(count * options_.topk * sizeof(std::int64_t));
+        std::vector<std::uint8_t> weights(count * options_.topk * sizeof(float));
+        for (std::uint32_t t = 0; t < count; ++t) {
+            std::memcpy(indices.data() + t * options_.topk * 8, tokens.experts[t].data(), options_.topk * 8);
+            std::memcpy(weights.data() + t * options_.topk * 4, tokens.weights[t].data(), options_.topk * 4);
+        }
+        regmap::EpRequest& request = call.request;
+        request.opcode = regmap::EpOpcode::dispatch;
+        request.handle = handle;
+        request.user_data = ++calls_;
+        request.tokens = count;
+        request.timeout_us = options_.timeout_us;
+        request.receive_capacity = capacity;
+        request.x = filled(rank, call.x);
+        request.x_scales = filled(rank, call.scales);
+        request.topk_idx = filled(rank, indices);
+        request.topk_weights = filled(rank, weights);
+        request.recv_x = range(rank, capacity * data_bytes());
+        request.recv_x_scales = range(rank, capacity * scale_bytes());
+        request.recv_topk_idx = range(rank, capacity * options_.topk * 8);
+        request.recv_topk_weights = range(rank, capacity * options_.topk * 4);
+        request.recv_source = range(rank, capacity * 8);
+        request.result = range(rank, sizeof(regmap::EpResult) + (options_.experts_per_rank + ranks()) * 4);
+        return call;
+    }
+
+    /// Expert outputs for a rank's received rows: values of any size and sign, so that the order of additions shows.
+    Call combine_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle) {
+        const std::size_t rows = expected_rows(routing, rank).size();
+        Call call;
+        std::vector<std::uint16_t> values(rows * options_.hidden);
+        for (std::uint16_t& value : values) {
+            const float magnitude = std::ldexp(static_cast<float>(random_() % 255 + 1), static_cast<int>(random_() % 12) - 6);
+            value = to_bf16(random_() % 2 == 0 ? magnitude : -magnitude);
+        }
+        call.x.resize(values.size() * 2);
+        if (!values.empty()) std::memcpy(call.x.data(), values.data(), call.x.size());
+        regmap::EpRequest& request = call.request;
+        request.opcode = regmap::EpOpcode::combine;
+        request.handle = handle;
+        request.user_data = ++calls_;
+        request.timeout_us = options_.timeout_us;
+        request.x = filled(rank, call.x);
+        request.recv_x = range(rank, routing[rank].experts.size() * options_.hidden * 2);
+        request.result = range(rank, sizeof(regmap::EpResult));
+        return call;
+    }
+
+    void post(std::uint32_t rank, const Call& call) { mesh.device(rank).post(call.request); }
+
+    /// Waits for the completion of `call`; others that come meanwhile are kept.
+    std::optional<regmap::Completion> wait(std::uint32_t rank, const Call& call, std::uint64_t limit_ns = 5'000'000'000) {
+        auto& seen = completions_[rank];
+        const std::uint64_t user_data = call.request.user_data;
+        mesh.run_until(
+            [&] {
+                while (auto completion = mesh.device(rank).poll()) seen[completion->user_data] = *completion;
+                return seen.contains(user_data);
+            },
+            limit_ns);
+        if (!seen.contains(user_data)) return std::nullopt;
+        mesh.device(rank).forbid(call.request.x.address, call.x.size());
+        return seen[user_data];
+    }
+
+    Status status_of(std::uint32_t rank, const Call& call, std::uint64_t limit_ns = 5'000'000'000) {
+        const auto completion = wait(rank, call, limit_ns);
+        EXPECT_TRUE(completion) << "rank " << rank << " hangs";
+        return completion ? completion->status : Status::device_fatal;
+    }
+
+    regmap::EpResult result(std::uint32_t rank, const Call& call) {
+        return mesh.device(rank).load<regmap::EpResult>(call.request.result.address);
+    }
+
+    [[nodiscard]] std::uint32_t capacity_for(const Routing& routing, std::uint32_t rank) const {
+        return static_cast<std::uint32_t>(expected_rows(routing, rank).size()) + 3;
+    }
+
+    std::vector<Call> dispatch_calls(const Routing& routing, std::uint32_t handle) {
+        std::vector<Call> calls;
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+            calls.push_back(dispatch_call(rank, routing, handle, capacity_for(routing, rank)));
+        }
+        return calls;
+    }
+    /// The same routing again, out of the handle: other rows, no top-k lists.
+    std::vector<Call> cached_calls(const Routing& routing, std::uint32_t handle) {
+        std::vector<Call> calls = dispatch_calls(routing, handle);
+        for (Call& call : calls) {
+            call.request.flags = 1;
+            call.request.topk_idx = call.request.topk_weights = {};
+        }
+        return calls;
+    }
+    std::vector<Call> combine_calls(const Routing& routing, std::uint32_t handle) {
+        std::vector<Call> calls;
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) calls.push_back(combine_call(rank, routing, handle));
+        return calls;
+    }
+    void post_all(const std::vector<Call>& calls) {
+        for (std::uint32_t rank = 0; rank < calls.size(); ++rank) post(rank, calls[rank]);
+    }
+    void expect_all(const std::vector<Call>& calls, Status status) {
+        for (std::uint32_t rank = 0; rank < calls.size(); ++rank) {
+            EXPECT_EQ(status_of(rank, calls[rank]), status) << "rank " << rank;
+        }
+    }
+
+    // Checks.
+
+    /// Every byte that the dispatch must have written at `rank`.
+    void check_dispatch(std::uint32_t rank, const Routing& routing, const std::vector<Call>& calls) {
+        SCOPED_TRACE("rank " + std::to_string(rank));
+        MeshDevice& device = mesh.device(rank);
+        const regmap::EpRequest& request = calls[rank].request;
+        const std::vector<SourceToken> rows = expected_rows(routing, rank);
+        const regmap::EpResult answer = result(rank, calls[rank]);
+        EXPECT_EQ(answer.status, 0U);
+        ASSERT_EQ(answer.received_rows, rows.size());
+        EXPECT_EQ(answer.missing_rows, 0U);
+        std::vector<std::uint32_t> by_source(ranks());
+        for (std::size_t slot = 0; slot < rows.size(); ++slot) {
+            const auto [source, token] = rows[slot];
+            ++by_source[source];
+            check_row(device, request, slot, calls[source], source, token);
+            const auto& experts = routing[source].experts[token];
+            for (std::uint32_t k = 0; k < options_.topk; ++k) {
+                const bool here = experts[k] >= 0 && rank_of(experts[k]) == rank;
+                const std::int64_t local = here ? experts[k] % options_.experts_per_rank : -1;
+                const std::uint64_t place = slot * options_.topk + k;
+                ASSERT_EQ(device.load<std::int64_t>(request.recv_topk_idx.address + place * 8), local);
+                ASSERT_EQ(device.load<float>(request.recv_topk_weights.address + place * 4),
+                          here ? routing[source].weights[token][k] : 0.0F);
+            }
+        }
+        const std::uint64_t counts = request.result.address + sizeof(regmap::EpResult);
+        for (std::uint32_t expert = 0; expert < options_.experts_per_rank; ++expert) {
+            EXPECT_EQ(device.load<std::uint32_t>(counts + expert * 4),
+                      choices_of(routing, rank * options_.experts_per_rank + expert));
+        }
+        for (std::uint32_t source = 0; source < ranks(); ++source) {
+            EXPECT_EQ(device.load<std::uint32_t>(counts + (options_.experts_per_rank + source) * 4), by_source[source]);
+        }
+    }
+
+    void check_combine(std::uint32_t rank, const Routing& routing, const std::vector<Call>& calls) {
+        SCOPED_TRACE("rank " + std::to_string(rank));
+        MeshDevice& device = mesh.device(rank);
+        EXPECT_EQ(result(rank, calls[rank]).received_rows, routing[rank].experts.size());
+        std::vector<std::vector<SourceToken>> rows;
+        for (std::uint32_t r = 0; r < ranks(); ++r) rows.push_back(expected_rows(routing, r));
+        for (std::uint32_t token = 0; token < routing[rank].experts.size(); ++token) {
+            const std::vector<std::uint16_t> expected = combined(routing, rows, calls, rank, token);
+            std::vector<std::uint16_t> actual(options_.hidden);
+            const std::size_t length = expected.size() * 2;
+            std::memcpy(actual.data(), device.bytes(calls[rank].request.recv_x.address + token * length, length), length);
+            ASSERT_EQ(actual, expected) << "token " << token;
+        }
+    }
+
+    void expect_nothing_left() {
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) mesh.device(rank).allow_all();
+        mesh.run_for(30'000'000);
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+            if (!mesh.device(rank).is_dead()) mesh.device(rank).expect_nothing_left();
+        }
+    }
+
+    /// Dispatch and combine of all ranks, every byte checked.
+    void round(const Routing& routing, std::uint32_t handle = 0) {
+        const std::vector<Call> dispatch = dispatch_calls(routing, handle);
+        post_all(dispatch);
+        expect_all(dispatch, Status::ok);
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) check_dispatch(rank, routing, dispatch);
+        const std::vector<Call> combine = combine_calls(routing, handle);
+        post_all(combine);
+        expect_all(combine, Status::ok);
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank) check_combine(rank, routing, combine);
+    }
+
+    Mesh mesh;
+
+  private:
+    struct Qp {
+        std::uint32_t qpn = 0;
+        std::uint32_t psn = 0;
+    };
+
+    void create_qp(std::uint32_t rank, std::uint32_t peer) {
+        regmap::AdminRequest request;
+        request.opcode = regmap::AdminOpcode::create_qp;
+        request.mtu_bytes = static_cast<std::uint16_t>(mesh.options().mtu_bytes);
+        request.window_packets = 128;
+        request.entropy_values = 16;
+        const regmap::Completion completion = mesh.device(rank).admin(request);
+        ASSERT_EQ(completion.status, Status::ok);
+        qps_[rank][peer] = {completion.object, completion.immediate};
+    }
+
+    void connect_qp(std::uint32_t rank, std::uint32_t peer) {
+        regmap::AdminRequest request;
+        request.opcode = regmap::AdminOpcode::connect_qp;
+        request.object = qps_[rank][peer].qpn;
+        request.peer_device = peer;
+        request.peer_qpn = qps_[peer][rank].qpn;
+        request.peer_psn = qps_[peer][rank].psn;
+        ASSERT_EQ(mesh.device(rank).admin(request).status, Status::ok);
+    }
+
+    void check_row(MeshDevice& device, const regmap::EpRequest& request, std::size_t slot, const Call& sent,
+                   std::uint32_t source, std::uint32_t token) {
+        const std::uint64_t name = std::uint64_t{source} << 32 | token;
+        ASSERT_EQ(device.load<std::uint64_t>(request.recv_source.address + slot * 8), name) << "slot " << slot;
+        const std::uint8_t* data = device.bytes(request.recv_x.address + slot * data_bytes(), data_bytes());
+        ASSERT_EQ(std::memcmp(data, sent.x.data() + token * data_bytes(), data_bytes()), 0) << "slot " << slot;
+        if (scale_bytes() == 0) return;
+        const std::uint8_t* scales = device.bytes(request.recv_x_scales.address + slot * scale_bytes(), scale_bytes());
+        ASSERT_EQ(std::memcmp(scales, sent.scales.data() + token * scale_bytes(), scale_bytes()), 0) << "slot " << slot;
+    }
+
+    [[nodiscard]] std::uint32_t choices_of(const Routing& routing, std::int64_t expert) const {
+        std::uint32_t count = 0;
+        for (const RankTokens& rank : routing) {
+            for (const auto& experts : rank.experts) {
+                count += static_cast<std::uint32_t>(std::count(experts.begin(), experts.end(), expert));
+            }
+        }
+        return count;
+    }
+
+    /// FP32 in rank order within a node, rounded; FP32 in node order over the nodes, rounded; zeros for no expert.
+    [[nodiscard]] std::vector<std::uint16_t> combined(const Routing& routing, const std::vector<std::vector<SourceToken>>& rows,
+                                                      const std::vector<Call>& calls, std::uint32_t source,
+                                                      std::uint32_t token) const {
+        std::vector<std::uint16_t> sum(options_.hidden, 0);
+        bool any_node = false;
+        for (std::uint32_t node = 0; node < mesh.options().nodes; ++node) {
+            std::vector<float> node_sum(options_.hidden, 0.0F);
+            bool any_rank = false;
+            for (std::uint32_t i = 0; i < mesh.options().ranks_per_node; ++i) {
+                const std::uint32_t rank = node * mesh.options().ranks_per_node + i;
+                if (!goes_to(routing, source, token, rank)) continue;
+                std::size_t slot = 0;
+                while (rows[rank][slot].source != source || rows[rank][slot].token != token) ++slot;
+                for (std::uint32_t e = 0; e < options_.hidden; ++e) {
+                    std::uint16_t value = 0;
+                    std::memcpy(&value, calls[rank].x.data() + (slot * options_.hidden + e) * 2, 2);
+                    node_sum[e] = any_rank ? node_sum[e] + to_float(value) : to_float(value);
+                }
+                any_rank = true;
+            }
+            if (!any_rank) continue;
+            totals_.resize(options_.hidden);
+            for (std::uint32_t e = 0; e < options_.hidden; ++e) {
+                const float rounded = to_float(to_bf16(node_sum[e]));
+                totals_[e] = any_node ? totals_[e] + rounded : rounded;
+            }
+            any_node = true;
+        }
+        if (!any_node) return sum;
+        for (std::uint32_t e = 0; e < options_.hidden; ++e) sum[e] = to_bf16(totals_[e]);
+        return sum;
+    }
+
+    JobOptions options_;
+    std::mt19937_64 random_;
+    std::vector<std::uint32_t> keys_;
+    std::vector<std::vector<Qp>> qps_;
+    std::map<std::uint32_t, std::map<std::uint64_t, regmap::Completion>> completions_;
+    std::uint64_t calls_ = 0;
+    mutable std::vector<float> totals_;
+};
+
+}  // namespace plait::mesh_test

@@ -1,0 +1,52 @@
+// Dispatch and combine of healthy groups against a slow and obvious reference: every shape, policy, format and MTU.
+
+#include "ep_job.hpp"
+
+namespace plait::mesh_test {
+namespace {
+
+struct Shape {
+    const char* name;
+    std::uint32_t nodes;
+    std::uint32_t ranks_per_node;
+    EntryPolicy policy;
+    RowFormat format;
+    std::uint32_t mtu_bytes;
+};
+
+std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.name; }
+
+class EpRounds : public ::testing::TestWithParam<Shape> {};
+
+MeshOptions mesh_of(const Shape& shape, std::uint64_t seed) {
+    return {.nodes = shape.nodes, .ranks_per_node = shape.ranks_per_node, .jitter_ns = 3000, .mtu_bytes = shape.mtu_bytes, .seed = seed};
+}
+
+TEST_P(EpRounds, ManyCallsOnTheSameHandle) {
+    const std::uint64_t seed = job_seed(1);
+    SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
+    Job job(mesh_of(GetParam(), seed), {.experts_per_rank = 4, .format = GetParam().format, .policy = GetParam().policy});
+    job.create_groups();
+    for (int call = 0; call < 4; ++call) {
+        job.round(job.random_routing(32));
+        ASSERT_FALSE(::testing::Test::HasFailure()) << "call " << call;
+    }
+    job.expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, EpRounds,
+    ::testing::Values(Shape{"TwoByTwo", 2, 2, EntryPolicy::same_index, RowFormat::bf16, 1024},
+                      Shape{"TwoByTwoSpread", 2, 2, EntryPolicy::spread, RowFormat::bf16, 512},
+                      Shape{"TwoByTwoFp8", 2, 2, EntryPolicy::target, RowFormat::e4m3_f32, 256},
+                      Shape{"ThreeByFour", 3, 4, EntryPolicy::target, RowFormat::bf16, 256},
+                      Shape{"ThreeByFourSpread", 3, 4, EntryPolicy::spread, RowFormat::e4m3_f32, 4096},
+                      Shape{"OneNode", 1, 4, EntryPolicy::target, RowFormat::bf16, 2048},
+                      Shape{"OneRankANode", 4, 1, EntryPolicy::spread, RowFormat::e4m3_f32, 512},
+                      Shape{"OneRank", 1, 1, EntryPolicy::same_index, RowFormat::bf16, 1024},
+                      Shape{"TwoByEight", 2, 8, EntryPolicy::target, RowFormat::e4m3_f32, 1024},
+                      Shape{"TwoByEightSameIndex", 2, 8, EntryPolicy::same_index, RowFormat::bf16, 4096}),
+    [](const auto& shape) { return std::string(shape.param.name); });
+
+}  // namespace
+}  // namespace plait::mesh_test
