@@ -39,6 +39,8 @@ class EpProgram {
             }
             world_.barrier.wait();
             drain();
+        } catch (const sc_core::sc_unwind_exception&) {
+            throw;  // the run ends before the program
         } catch (const std::exception& failure) {
             world_.error(fmt::format("rank {}: {}", rank_, failure.what()));
             world_.barrier.leave();
@@ -177,6 +179,8 @@ uint64_t bytes_to_place(const EpRun& run) {
 void spawn_ep(World& world) {
     auto run = std::make_shared<EpRun>(world);
     world.expect(bytes_to_place(*run));
+    constexpr uint64_t timeline_bin_ps = 50'000'000;  // 50 us
+    world.outcome.timeline_bin_ps = timeline_bin_ps;
     for (uint32_t rank = 0; rank < world.scenario.ranks(); ++rank) {
         world.programs.spawn(fmt::format("rank{}", rank), [run, rank] { EpProgram(*run, rank)(); });
     }

@@ -138,6 +138,8 @@ class FlowProgram {
                 run_.meter.begin();
             });
             transfer();
+        } catch (const sc_core::sc_unwind_exception&) {
+            throw;  // the run ends before the program
         } catch (const std::exception& failure) {
             world_.error(fmt::format("device {}: {}", rank_, failure.what()));
             world_.barrier.leave();

@@ -37,7 +37,7 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       local_(surroundings.local),
       virtual_payload_(surroundings.virtual_payload),
       host_("host_interface", queue_, memory_, parameters.host),
-      cores_("firmware_cores", parameters.cores),
+      cores_("firmware_cores", surroundings.queue, parameters.cores),
       packet_memory_("packet_memory", queue_, pools_.payload, parameters.engines),
       planes_("plane_ports", queue_, fabric_, pools_, packet_memory_, device_, parameters.engines,
               surroundings.seed, *this),

@@ -2,8 +2,10 @@
 
 namespace plait::sim {
 
-FirmwareCores::FirmwareCores(sc_core::sc_module_name module_name, const CoreParameters& parameters)
+FirmwareCores::FirmwareCores(sc_core::sc_module_name module_name, const EventQueue& queue,
+                             const CoreParameters& parameters)
     : sc_module(module_name),
+      queue_(queue),
       cores_(parameters.cores),
       cycle_ps_(static_cast<uint64_t>(1000.0 / parameters.clock_ghz + 0.5)) {
     costs_.fill(parameters.costs.other);

@@ -1,5 +1,7 @@
 #include <plait/sim/models/host_interface.hpp>
 
+#include <algorithm>
+
 namespace plait::sim {
 
 namespace {
@@ -16,12 +18,16 @@ HostInterface::HostInterface(sc_core::sc_module_name module_name, EventQueue& qu
 
 uint64_t HostInterface::read(uint64_t issued_ps, uint64_t length_bytes) {
     read_bytes_ += length_bytes;
-    return to_device_.take(issued_ps + latency_ps_, clock_.time_ps(length_bytes)).end_ps + latency_ps_;
+    return to_device_.take(queue_.now_ps(), issued_ps + latency_ps_, clock_.time_ps(length_bytes)).end_ps +
+           latency_ps_;
 }
 
 Slot HostInterface::place(uint64_t issued_ps, uint64_t length_bytes) {
     written_bytes_ += length_bytes;
-    return to_host_.take(issued_ps, clock_.time_ps(length_bytes));
+    Slot slot = to_host_.take(queue_.now_ps(), issued_ps, clock_.time_ps(length_bytes));
+    last_written_ps_ = std::max(last_written_ps_, slot.end_ps);  // what was posted first is seen first
+    slot.end_ps = last_written_ps_;
+    return slot;
 }
 
 void HostInterface::write(uint64_t issued_ps, uint64_t device_address, std::span<const uint8_t> bytes) {

@@ -51,32 +51,52 @@ void PlanePorts::send(const firmware::Packet& header, const PayloadSlice& payloa
     }
     data_sent_.add(packet->size_bytes);
     Plane& plane = planes_[header.plane];
-    if (plane.head == nullptr) {
-        plane.head = packet;
-    } else {
-        plane.tail->next = packet;
-    }
-    plane.tail = packet;
-    if (!plane.armed) {
-        arm(header.plane, queue_.now_ps());
+    insert(plane, packet);
+    if (plane.head == packet) {
+        arm(header.plane);
     }
 }
 
-void PlanePorts::arm(uint8_t plane, uint64_t time_ps) {
-    const uint64_t free_ps = fabric_.transmit_free_at_ps(device_, plane);
-    planes_[plane].armed = true;
-    queue_.schedule(std::max({planes_[plane].head->ready_ps, free_ps, time_ps}), tie(),
-                    &PlanePorts::start_data, this, plane);
+// The packet that is complete first leaves first: one that waits for its payload must not keep the port from others.
+void PlanePorts::insert(Plane& plane, PlanePacket* packet) {
+    PlanePacket* before = nullptr;
+    for (PlanePacket* at = plane.head; at != nullptr && at->ready_ps <= packet->ready_ps;
+         at = static_cast<PlanePacket*>(at->next)) {
+        before = at;
+    }
+    packet->next = before == nullptr ? plane.head : before->next;
+    if (before == nullptr) {
+        plane.head = packet;
+    } else {
+        before->next = packet;
+    }
+}
+
+void PlanePorts::arm(uint8_t number) {
+    Plane& plane = planes_[number];
+    const uint64_t time_ps =
+        std::max({plane.head->ready_ps, fabric_.transmit_free_at_ps(device_, number), queue_.now_ps()});
+    if (plane.armed_ps > time_ps) {
+        plane.armed_ps = time_ps;
+        queue_.schedule(time_ps, tie(), &PlanePorts::start_data, this, number);
+    }
 }
 
 void PlanePorts::start_data(void* object, uint64_t argument) {
     auto& self = *static_cast<PlanePorts*>(object);
     const auto number = static_cast<uint8_t>(argument);
     Plane& plane = self.planes_[number];
-    plane.armed = false;
+    if (plane.armed_ps != self.queue_.now_ps()) {
+        return;  // armed for another time since
+    }
+    plane.armed_ps = EventQueue::never;
     PlanePacket* const packet = plane.head;
     if (packet == nullptr) {
         return;  // cut
+    }
+    if (self.fabric_.transmit_free_at_ps(self.device_, number) > self.queue_.now_ps()) {
+        self.arm(number);  // a control packet took the port
+        return;
     }
     plane.head = static_cast<PlanePacket*>(packet->next);
     packet->next = nullptr;
@@ -84,7 +104,7 @@ void PlanePorts::start_data(void* object, uint64_t argument) {
     self.memory_.release(packet->held, slot.end_ps);
     packet->held = 0;
     if (plane.head != nullptr) {
-        self.arm(number, slot.end_ps);
+        self.arm(number);
     }
     self.events_.plane_started(number);
 }
@@ -98,7 +118,7 @@ void PlanePorts::start_control(void* object, uint64_t argument) {
 }
 
 uint64_t PlanePorts::received_ps(const PlanePacket& packet) {
-    return receive_pipes_.take(queue_.now_ps(), clock_.time_ps(packet.size_bytes)).end_ps +
+    return receive_pipes_.take(queue_.now_ps(), queue_.now_ps(), clock_.time_ps(packet.size_bytes)).end_ps +
            receive_latency_ps_;
 }
 

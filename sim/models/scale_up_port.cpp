@@ -72,16 +72,11 @@ void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
         frame->leaving = leaving;
         frame->sender = this;
         count_sent(*frame);
-        enter_in_order(frame, ready_ps + clock_.time_ps(frame->size_bytes) + transmit_latency_ps_);
+        // It enters the switch's server when it is ready, not before: the server is a FIFO, and the frames behind one
+        // that waits for its payload would wait too.
+        queue_.schedule(ready_ps + clock_.time_ps(frame->size_bytes) + transmit_latency_ps_, 0, &ScaleUpPort::enter, this,
+                        argument_of(frame));
     }
-}
-
-// A frame enters the switch's server when it is ready, not before: the server is a FIFO, and the frames
-// behind one that waits for its payload would wait too.
-void ScaleUpPort::enter_in_order(ScaleUpFrame* frame, uint64_t ready_ps) {
-    uint64_t& last_ready_ps = last_ready_ps_[frame->destination];
-    last_ready_ps = std::max(last_ready_ps, ready_ps);
-    queue_.schedule(last_ready_ps, 0, &ScaleUpPort::enter, this, argument_of(frame));
 }
 
 void ScaleUpPort::enter(void* object, uint64_t argument) {
@@ -90,7 +85,7 @@ void ScaleUpPort::enter(void* object, uint64_t argument) {
     if (self.cut_) {
         drop(frame, sim::DropReason::link_down);
     } else if (frame->destination == self.local_) {
-        const Slot slot = self.loopback_.take(self.queue_.now_ps(), self.clock_.time_ps(frame->size_bytes));
+        const Slot slot = self.loopback_.take(self.queue_.now_ps(), self.queue_.now_ps(), self.clock_.time_ps(frame->size_bytes));
         self.queue_.schedule(slot.end_ps, 0, &ScaleUpPort::arrive_back, object, argument);
     } else {
         self.network_.send(frame, self.queue_.now_ps());
@@ -177,7 +172,7 @@ void ScaleUpPort::port_change(void* object, uint16_t port, bool up) {
 }
 
 uint64_t ScaleUpPort::received_ps(const ScaleUpFrame& frame) {
-    return receive_pipes_.take(queue_.now_ps(), clock_.time_ps(frame.size_bytes)).end_ps +
+    return receive_pipes_.take(queue_.now_ps(), queue_.now_ps(), clock_.time_ps(frame.size_bytes)).end_ps +
            receive_latency_ps_;
 }
 

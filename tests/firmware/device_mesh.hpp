@@ -154,6 +154,10 @@ class MeshDevice {
         if (length != 0) forbidden_.push_back({address, static_cast<std::uint32_t>(length)});
     }
     void allow_all() { forbidden_.clear(); }
+    /// Rows may only be placed in ranges named here.
+    void allow_place(std::uint64_t address, std::size_t length) {
+        if (length != 0) placeable_.push_back({address, static_cast<std::uint32_t>(length)});
+    }
 
     /// The device goes silent; its node sees its link go down.
     void kill() {
@@ -308,6 +312,10 @@ class MeshDevice {
     void place(BufferId buffer, std::uint32_t offset, Segment segment) {
         const std::vector<std::uint8_t>& data = buffers_.at(buffer).data;
         ASSERT_LE(std::size_t{offset} + segment.length, data.size());
+        const bool allowed = std::any_of(placeable_.begin(), placeable_.end(), [&](const Segment& range) {
+            return segment.address >= range.address && segment.address + segment.length <= range.address + range.length;
+        });
+        ASSERT_TRUE(allowed) << "device " << number_ << " places a row outside the call's outputs";
         if (std::uint8_t* to = bytes(segment.address, segment.length)) {
             std::memcpy(to, data.data() + offset, segment.length);
         }
@@ -517,6 +525,7 @@ class MeshDevice {
     std::uint32_t number_;
     std::vector<std::uint8_t> memory_;
     std::vector<Segment> forbidden_;
+    std::vector<Segment> placeable_;
     std::vector<ReceiveQp> receive_qps_ = std::vector<ReceiveQp>(queue_pairs);
     ReceivePipe pipe_;
     std::vector<engines::SpraySelector> sprays_;

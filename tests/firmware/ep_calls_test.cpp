@@ -208,10 +208,14 @@ TEST(EpCalls, TinyAccumulatorPool) {
 
 // Custody: what finds no packet memory is refused, comes again, and is lost nowhere.
 TEST(EpCalls, TinyPacketMemory) {
-    Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 2000, .packet_memory_bytes = 8192, .scale_up_bytes_per_us = 5'000, .qp_time_limit_us = 1'000'000},
-            {.policy = EntryPolicy::spread});
+    Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 2000, .packet_memory_bytes = 16384, .scale_up_bytes_per_us = 5'000, .qp_time_limit_us = 1'000'000},
+            {.max_tokens = 128, .policy = EntryPolicy::spread});
     job.create_groups();
-    job.round(job.random_routing(32));
+    Routing routing = empty_routing(job);
+    for (RankTokens& rank : routing) {
+        for (int t = 0; t < 128; ++t) job.add_token(rank, [&](std::uint32_t) { return job.random_expert(); });
+    }
+    job.round(routing);
     std::uint64_t refused = 0;
     for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) refused += job.mesh.device(rank).drops(regmap::DropReason::no_buffer);
     EXPECT_GT(refused, 0U) << "the memory was not small enough to test anything";

@@ -234,6 +234,8 @@ class Job {
         request.recv_topk_weights = range(rank, capacity * options_.topk * 4);
         request.recv_source = range(rank, capacity * 8);
         request.result = range(rank, sizeof(regmap::EpResult) + (options_.experts_per_rank + ranks()) * 4);
+        mesh.device(rank).allow_place(request.recv_x.address, capacity * data_bytes());
+        mesh.device(rank).allow_place(request.recv_x_scales.address, capacity * scale_bytes());
         return call;
     }
 
@@ -256,6 +258,7 @@ class Job {
         request.x = filled(rank, call.x);
         request.recv_x = range(rank, routing[rank].experts.size() * options_.hidden * 2);
         request.result = range(rank, sizeof(regmap::EpResult));
+        mesh.device(rank).allow_place(request.recv_x.address, routing[rank].experts.size() * options_.hidden * 2);
         return call;
     }
 
@@ -323,13 +326,14 @@ class Job {
     // Checks.
 
     /// Every byte that the dispatch must have written at `rank`.
-    void check_dispatch(std::uint32_t rank, const Routing& routing, const std::vector<Call>& calls) {
+    void check_dispatch(std::uint32_t rank, const Routing& routing, const std::vector<Call>& calls,
+                        Status status = Status::ok) {
         SCOPED_TRACE("rank " + std::to_string(rank));
         MeshDevice& device = mesh.device(rank);
         const regmap::EpRequest& request = calls[rank].request;
         const std::vector<SourceToken> rows = expected_rows(routing, rank);
         const regmap::EpResult answer = result(rank, calls[rank]);
-        EXPECT_EQ(answer.status, 0U);
+        EXPECT_EQ(answer.status, static_cast<std::uint32_t>(status));
         ASSERT_EQ(answer.received_rows, rows.size());
         EXPECT_EQ(answer.missing_rows, 0U);
         std::vector<std::uint32_t> by_source(ranks());

@@ -61,7 +61,7 @@ class CongestionWindow {
         const std::uint64_t delay = rtt_ns > target ? rtt_ns - target : 0;
         const bool high = delay > target;
         if (!marked && !high)
-            grow(acked_bytes, bandwidth_delay_bytes() * (target - delay) / (growth_round_trips * target));
+            grow(acked_bytes, (window_ / 2 + config_.mtu_bytes / 4) * (target - delay) / target);
         else if (!marked) grow(acked_bytes, config_.mtu_bytes);
         else if (high) shrink(now_ns);
     }

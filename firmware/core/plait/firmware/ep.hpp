@@ -3,8 +3,8 @@
 // engines report.
 
 #include <algorithm>
-#include <cstring>
 #include <plait/firmware/arena.hpp>
+#include <plait/firmware/ep_calls.hpp>
 #include <plait/firmware/ep_combine.hpp>
 #include <plait/firmware/ep_control.hpp>
 #include <plait/firmware/ep_dispatch.hpp>
@@ -12,7 +12,7 @@
 #include <plait/firmware/ep_group.hpp>
 #include <plait/firmware/ep_partials.hpp>
 #include <plait/firmware/ep_pools.hpp>
-#include <plait/firmware/ep_request.hpp>
+#include <plait/firmware/ep_setup.hpp>
 #include <plait/firmware/memory_table.hpp>
 #include <plait/firmware/transport.hpp>
 
@@ -25,13 +25,17 @@ namespace plait::firmware {
 template <class Context>
 class Ep {
   public:
+    static constexpr std::uint32_t create_label = 0xffffffffU;  ///< Of the fetch of a group's parameters.
+
     Ep(Context& context, Arena& arena)
         : context_(context),
           control_(*this),
           dispatch_(*this),
           combine_(*this),
           partials_(*this),
-          ending_(*this) {
+          ending_(*this),
+          setup_(*this),
+          calls_(*this) {
         const DeviceConfig& config = context.config();
         const std::uint32_t groups = std::min(config.max_groups, max_groups);
         groups_ = arena.make<EpGroup>(groups);
@@ -57,15 +61,9 @@ class Ep {
 
     // Administration.
 
-    /// Answers through admin().complete(): limit_exceeded (groups, table memory, or a parameter),
-    /// invalid_parameter, invalid_length, invalid_qp (a rank's queue pair is not connected to it): nothing
-    /// was made.
+    /// See EpSetup.
     void create_group(const regmap::AdminRequest& request, std::uint32_t command_id) {
-        creating_ = true;
-        create_queue_ = request.send_queue;
-        create_command_ = command_id;
-        context_.hal().fetch(FetchTag{FetchOwner::ep, create_label},
-                             Segment{request.address, static_cast<std::uint32_t>(request.length)});
+        setup_.create_group(request, command_id);
     }
 
     /// Outstanding calls complete as aborted, once the device does not read their memory any more.
@@ -88,31 +86,9 @@ class Ep {
     /// its own time limit. The group is not touched.
     void queue_overflow(std::uint32_t) {}
 
-    /// A request that names no idle handle gets an error completion and changes nothing. A dispatch or
-    /// combine that is refused for its parameters counts as a call nevertheless: the other ranks are told
-    /// that it will not take place.
+    /// See EpCalls.
     void submit(std::uint32_t number, const regmap::EpRequest& request, std::uint16_t request_index) {
-        EpGroup& group = groups_[number];
-        const Status status = check_handle(group, request);
-        if (status != Status::ok) return complete(group, request, request_index, status, 0);
-        EpHandle& handle = group.handles[request.handle];
-        if (request.opcode == regmap::EpOpcode::release_handle) {
-            handle.state = HandleState::free;
-            handle.routed = false;
-            return complete(group, request, request_index, Status::ok, 0);
-        }
-        ++handle.operation;
-        const bool aborted = (handle.aborted & 1U) != 0;
-        handle.aborted = static_cast<std::uint8_t>(handle.aborted >> 1);
-        forget_old_news(handle);
-        control_.begin(handle);
-        const Status valid = check_call(group, handle, request, context_.memory_table());
-        if (valid != Status::ok) control_.send_aborts(group, handle, valid);
-        if (valid != Status::ok || aborted) {
-            return complete(group, request, request_index,
-                            valid != Status::ok ? valid : handle.aborted_status, 0);
-        }
-        begin(group, handle, request, request_index);
+        calls_.submit(groups_[number], request, request_index);
     }
 
     // What the transport asks.
@@ -227,7 +203,7 @@ class Ep {
     }
 
     void on_fetched(std::uint32_t label, Status status, std::span<const std::uint8_t> bytes) {
-        if (label == create_label) return group_parameters(status, bytes);
+        if (label == create_label) return setup_.group_parameters(status, bytes);
         EpGroup& group = groups_[label >> 28];
         EpHandle& handle = group.handles[(label >> 24) & 0xf];
         dispatch_.on_fetched(group, handle, ((label >> 23) & 1U) != 0, label & 0x7fffff, status, bytes);
@@ -258,10 +234,8 @@ class Ep {
     void on_timer(std::uint32_t number) {
         if (number / max_handles >= groups_.size()) return;
         EpGroup& group = groups_[number / max_handles];
-        if (number % max_handles >= group.handles.size()) return;
-        EpHandle& handle = group.handles[number % max_handles];
-        if (is_busy(handle))
-            give_up(group, handle, any_failed(group) ? Status::rank_failed : Status::timeout);
+        if (number % max_handles < group.handles.size())
+            calls_.on_timer(group, group.handles[number % max_handles]);
     }
 
     /// The link of a device of the node went down, or came back: a rank that failed stays failed.
@@ -337,9 +311,22 @@ class Ep {
         return true;
     }
 
+    void hurry(EpGroup& group, EpHandle& handle) { calls_.hurry(group, handle); }
+
+    void begin_combine(EpGroup& group, EpHandle& handle) {
+        ++combining_;
+        combine_.begin(group, handle);
+    }
+
+    [[nodiscard]] bool holds_accumulators(std::uint32_t group) const {
+        return std::any_of(jobs_.begin(), jobs_.end(), [&](const AccumulatorJob& job) {
+            return job.use != AccumulatorUse::free && job.group == group;
+        });
+    }
+
     /// The call cannot go on here: everybody is told, and the host gets `status`.
     void give_up(EpGroup& group, EpHandle& handle, Status status) {
-        if (status != Status::rank_failed) control_.send_aborts(group, handle, status);
+        control_.send_aborts(group, handle, status);
         end(group, handle, status);
     }
 
@@ -368,20 +355,15 @@ class Ep {
     static constexpr std::uint32_t max_groups =
         15;  // fetch labels have four bits for the group; the 16th is create_label
     static constexpr std::uint32_t max_accumulators = 0xffff;
-    static constexpr std::uint32_t create_label = 0xffffffffU;
     static constexpr std::uint32_t local_row_tag = 0x80000000U;
 
     void start() {
-        for (std::uint32_t i = 0; i < groups_.size(); ++i) {
-            groups_[i] = EpGroup{};
-            groups_[i].number = static_cast<std::uint8_t>(i);
-        }
+        setup_.start(groups_, memory_);
         const std::size_t tokens = jobs_.size() * 5 / 8;
         token_pool_ = AccumulatorPool(jobs_.first(tokens), 0);
         entry_pool_ = AccumulatorPool(jobs_.subspan(tokens), static_cast<std::uint32_t>(tokens));
         partials_.reset(slots_);
         combining_ = 0;
-        creating_ = false;
     }
 
     EpGroup* find(std::uint32_t group, std::uint32_t handle) {
@@ -404,95 +386,6 @@ class Ep {
     [[nodiscard]] std::uint32_t rank_of_qp(const EpGroup& group, std::uint32_t qpn) const {
         const std::uint32_t rank = rank_of_device(group, context_.transport().peer_of(qpn));
         return rank != no_index && group.qpn[rank] == qpn ? rank : no_index;
-    }
-
-    void group_parameters(Status status, std::span<const std::uint8_t> bytes) {
-        if (!creating_) return;
-        creating_ = false;
-        std::uint32_t number = 0;
-        while (number < groups_.size() && !is_available(groups_[number])) ++number;
-        if (status == Status::ok && number == groups_.size()) status = Status::limit_exceeded;
-        if (status == Status::ok) status = make(groups_[number], bytes);
-        context_.admin().complete(create_command_, number, status);
-    }
-
-    /// A group that was destroyed is not used again while something in the device still names its tables.
-    [[nodiscard]] bool is_available(const EpGroup& group) const {
-        if (group.active) return false;
-        for (const AccumulatorJob& job : jobs_) {
-            if (job.use != AccumulatorUse::free && job.group == group.number) return false;
-        }
-        return std::all_of(group.handles.begin(), group.handles.end(), [](const EpHandle& handle) {
-            return handle.messages_in_flight == 0 && handle.fetches_left == 0 && handle.local_in_flight == 0;
-        });
-    }
-
-    Status make(EpGroup& group, std::span<const std::uint8_t> bytes) {
-        regmap::GroupParameters parameters;
-        if (bytes.size() < sizeof(parameters)) return Status::invalid_length;
-        std::memcpy(&parameters, bytes.data(), sizeof(parameters));
-        if (const Status status = check_parameters(parameters, context_.config()); status != Status::ok)
-            return status;
-        const auto qpns = bytes.subspan(sizeof(parameters));
-        if (qpns.size() != parameters.ranks * sizeof(std::uint32_t)) return Status::invalid_length;
-        const std::size_t size = context_.config().group_memory_bytes;
-        const Status status =
-            make_group(group, parameters, context_.config(), memory_.subspan(group.number * size, size));
-        if (status != Status::ok) return status;
-        for (std::uint32_t rank = 0; rank < parameters.ranks; ++rank) {
-            std::memcpy(&group.qpn[rank], qpns.data() + rank * sizeof(std::uint32_t), sizeof(std::uint32_t));
-            if (!group.is_local(rank) && !is_connected(group, rank)) return Status::invalid_qp;
-        }
-        group.queue = create_queue_;
-        group.active = true;
-        return Status::ok;
-    }
-
-    [[nodiscard]] bool is_connected(const EpGroup& group, std::uint32_t rank) const {
-        const auto& transport = context_.transport();
-        const std::uint32_t qpn = group.qpn[rank];
-        return transport.is_usable(qpn) && transport.peer_of(qpn) == group.parameters.first_device + rank &&
-               transport.queue_pair(qpn)->mtu_bytes == group.parameters.mtu_bytes;
-    }
-
-    Status check_handle(const EpGroup& group, const regmap::EpRequest& request) const {
-        if (!group.active) return Status::invalid_group;
-        if (!is_known(request.opcode)) return Status::invalid_opcode;
-        if (request.handle >= group.handles.size()) return Status::invalid_handle;
-        const HandleState state = group.handles[request.handle].state;
-        return state == HandleState::free || state == HandleState::dispatched ? Status::ok
-                                                                              : Status::invalid_handle;
-    }
-
-    void begin(EpGroup& group, EpHandle& handle, const regmap::EpRequest& request,
-               std::uint16_t request_index) {
-        const bool cached = (request.flags & ep_flag_cached) != 0;
-        handle.request = request;
-        handle.request_index = request_index;
-        handle.kind = request.opcode == regmap::EpOpcode::combine ? CallKind::combine
-                      : cached                                    ? CallKind::cached_dispatch
-                                                                  : CallKind::dispatch;
-        handle.deadline_ns = context_.hal().now_ns() + std::uint64_t{request.timeout_us} * 1000;
-        context_.hal().set_timer(timer(group, handle), handle.deadline_ns);
-        if (handle.kind == CallKind::combine) {
-            ++combining_;
-            combine_.begin(group, handle);
-        } else {
-            dispatch_.begin(group, handle, cached);
-        }
-        const bool disagrees =
-            std::any_of(handle.peer.begin(), handle.peer.end(),
-                        [&](const PeerState& peer) { return EpControl<Ep>::disagrees(handle, peer); });
-        if (is_busy(handle) && disagrees) give_up(group, handle, Status::parameter_mismatch);
-    }
-
-    /// What peers said about calls before this one: serial numbers must not come round.
-    static void forget_old_news(EpHandle& handle) {
-        for (PeerState& peer : handle.peer) {
-            if (operation_before(peer.incoming.operation, handle.operation)) peer.incoming.valid = false;
-            if (operation_before(peer.ready_operation, handle.operation)) peer.ready_valid = false;
-            if (operation_before(peer.credit_operation, handle.operation)) peer.credit_valid = false;
-        }
     }
 
     void take_frame(const ScaleUpEvent& event) {
@@ -556,15 +449,10 @@ class Ep {
         if (group.has_failed(rank)) return;
         group.failed[rank / 64] |= 1ULL << (rank % 64);
         partials_.retry();
-        const std::uint64_t grace_ns =
-            context_.hal().now_ns() + std::uint64_t{context_.registers().qp_time_limit_us()} * 1000;
         for (EpHandle& handle : group.handles) {
             control_.on_rank_failed(handle, rank);
             if (!is_busy(handle)) continue;
-            if (handle.deadline_ns > grace_ns) {
-                handle.deadline_ns = grace_ns;
-                context_.hal().set_timer(timer(group, handle), grace_ns);
-            }
+            hurry(group, handle);
             dispatch_.on_rank_failed(group, handle, rank);
             combine_.on_rank_failed(group, handle, rank);
         }
@@ -576,6 +464,8 @@ class Ep {
     EpCombine<Ep> combine_;
     EpPartials<Ep> partials_;
     EpEnding<Ep> ending_;
+    EpSetup<Ep> setup_;
+    EpCalls<Ep> calls_;
     std::span<EpGroup> groups_;
     std::span<std::byte> memory_;
     std::span<AccumulatorJob> jobs_;
@@ -583,9 +473,6 @@ class Ep {
     AccumulatorPool token_pool_;
     AccumulatorPool entry_pool_;
     std::uint32_t combining_ = 0;  ///< Handles in a combine.
-    bool creating_ = false;
-    std::uint32_t create_queue_ = 0;
-    std::uint32_t create_command_ = 0;
 };
 
 }  // namespace plait::firmware

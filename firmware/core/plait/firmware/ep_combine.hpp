@@ -42,7 +42,9 @@ class EpCombine {
         AccumulatorPool& pool = core_.token_pool();
         bool admitted = false;
         while (handle.state == HandleState::combining && handle.next_token < handle.token_count &&
-               pool.available() >= group.parts && pool.in_use() + group.parts <= group.token_limit) {
+               pool.available() >= group.parts &&
+               pool.contributions() + group.parts * handle.tokens[handle.next_token].count <=
+                   group.token_limit) {
             admit(group, handle, handle.next_token++);
             admitted = true;
         }
@@ -202,6 +204,17 @@ class EpCombine {
         core_.end(group, handle, whole ? regmap::Status::ok : regmap::Status::rank_failed);
     }
 
+    /// Marks the ranks whose rows have still to be pulled from here. Their entries may be late, or they are
+    /// themselves.
+    static void mark_sources(const EpHandle& handle, std::array<std::uint64_t, 4>& mask) {
+        for (std::size_t rank = 0; rank < handle.peer.size(); ++rank) {
+            const auto& left = handle.peer[rank].pulls_left;
+            const bool waits =
+                std::any_of(left.begin(), left.end(), [](std::uint32_t pulls) { return pulls != 0; });
+            if (waits) mask[rank / 64] |= 1ULL << (rank % 64);
+        }
+    }
+
     /// Marks who kept the combine from ending.
     void missing_ranks(const EpGroup& group, const EpHandle& handle,
                        std::array<std::uint64_t, 4>& mask) const {
@@ -247,6 +260,7 @@ class EpCombine {
                 core_.token_pool().take({.use = AccumulatorUse::token,
                                          .group = group.number,
                                          .handle = core_.handle_number(group, handle),
+                                         .contributions = static_cast<std::uint8_t>(rows.count),
                                          .part = static_cast<std::uint16_t>(part),
                                          .token = token});
             handle.token_accumulators[std::size_t{token} * group.parts + part] =

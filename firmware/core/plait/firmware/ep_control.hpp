@@ -33,6 +33,14 @@ class EpControl {
         flush(group, handle, rank);
     }
 
+    /// To a rank of another node, unless it is on its way anyhow. The receiver does not mind to hear it
+    /// twice.
+    void send_again(EpGroup& group, EpHandle& handle, std::uint32_t rank, EpControlKind kind) {
+        const Destination& destination = handle.destination[rank];
+        if (((destination.control_pending | destination.control_in_flight) & bit(kind)) == 0)
+            send(group, handle, rank, kind);
+    }
+
     /// The call is given up here for `reason`: every rank learns it.
     void send_aborts(EpGroup& group, EpHandle& handle, regmap::Status reason) {
         handle.abort_status = reason;
@@ -245,11 +253,17 @@ class EpControl {
         return true;
     }
 
+    /// A peer gave the call up. With rank_failed it has its result, but not a complete one: what this rank
+    /// still expects of it may not come.
     void take_abort(EpGroup& group, EpHandle& handle, const ControlHeader& control) {
-        const bool mismatch = control.status == regmap::Status::parameter_mismatch;
-        const regmap::Status status = mismatch ? control.status : regmap::Status::aborted;
+        const bool keep = control.status == regmap::Status::parameter_mismatch ||
+                          control.status == regmap::Status::rank_failed;
+        const regmap::Status status = keep ? control.status : regmap::Status::aborted;
         if (control.operation == handle.operation) {
-            if (core_.is_busy(handle)) core_.end(group, handle, status);
+            if (!core_.is_busy(handle)) return;
+            if (status != regmap::Status::rank_failed) return core_.end(group, handle, status);
+            if (!handle.disturbed) core_.hurry(group, handle);
+            handle.disturbed = true;
             return;
         }
         const auto ahead = static_cast<std::uint16_t>(control.operation - handle.operation - 1);

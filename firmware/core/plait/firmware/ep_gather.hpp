@@ -130,8 +130,9 @@ class EpGather {
     [[nodiscard]] bool has_room(const EpGroup& group) const {
         const AccumulatorPool& pool = core_.entry_pool();
         const auto& partials = core_.partials();
-        return pool.available() != 0 && pool.in_use() < group.entry_limit && partials.has_room() &&
-               partials.in_use() < group.partial_limit;
+        return pool.available() != 0 &&
+               pool.contributions() + group.parameters.ranks_per_node <= group.entry_limit &&
+               partials.has_room() && partials.in_use() < group.partial_limit;
     }
 
     /// Parts that may be open to one source at once.
@@ -179,7 +180,7 @@ class EpGather {
             return false;
         const EntryRow& row = handle.entry_rows[peer.entry_base + peer.entry_row];
         if (!row.arrived) {
-            skip_row(group, handle, peer);
+            skip_row(group, handle, source);
             return true;
         }
         if (!contributors_ready(group, handle, row.targets)) return false;
@@ -201,12 +202,15 @@ class EpGather {
     }
 
     /// A row that never came here, in a dispatch that ended with failed ranks: nobody knows what it was. Its
-    /// source finds out by the time limit of its call.
-    void skip_row(EpGroup& group, EpHandle& handle, PeerState& peer) {
+    /// source is told not to wait for all of its rows.
+    void skip_row(EpGroup& group, EpHandle& handle, std::uint32_t source) {
+        PeerState& peer = handle.peer[source];
         handle.partials_left -= group.parts - peer.entry_part;
         peer.partials_done += group.parts - peer.entry_part;
         peer.entry_part = 0;
         ++peer.entry_row;
+        handle.abort_status = regmap::Status::rank_failed;
+        core_.control().send(group, handle, source, regmap::EpControlKind::abort);
     }
 
     [[nodiscard]] bool contributors_ready(const EpGroup& group, const EpHandle& handle,
@@ -222,10 +226,10 @@ class EpGather {
     /// target.
     void gather(EpGroup& group, const EpHandle& handle, AccumulatorJob job, const std::uint32_t* index) {
         auto& hal = core_.hal();
+        job.contributions = static_cast<std::uint8_t>(std::popcount(job.targets));
         const std::uint32_t accumulator = core_.entry_pool().take(job);
         AccumulatorJob& taken = core_.entry_pool().job(accumulator);
-        hal.reduce_open(accumulator, static_cast<std::uint8_t>(std::popcount(job.targets)),
-                        part_length(group, job.part) / 2);
+        hal.reduce_open(accumulator, job.contributions, part_length(group, job.part) / 2);
         ScaleUpHeader pull;
         pull.kind = regmap::ScaleUpKind::pull;
         pull.group = group.number;

@@ -89,18 +89,17 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
 }
 
 /// Contributions that wait for their turn, and parts that wait for their acknowledgement, hold packet memory.
-/// If they could fill it, what they wait for would find no room: each kind gets a quarter. False: not even
-/// one of each fits.
+/// If they could fill it, what they wait for would find no room: tokens get three eighths, rows one eighth,
+/// parts owed a quarter. False: not even one of each fits.
 inline bool limit_packet_memory(EpGroup& group, std::uint64_t packet_memory_bytes) {
     const regmap::GroupParameters& p = group.parameters;
-    const std::uint64_t parts = packet_memory_bytes / 4 / group.part_bytes;
-    auto limit = [&](std::uint32_t contributions) {
-        return static_cast<std::uint32_t>(std::min<std::uint64_t>(parts / contributions, no_index));
-    };
-    group.token_limit = limit(std::min(p.topk, group.nodes));
-    group.entry_limit = limit(p.ranks_per_node);
-    group.partial_limit = limit(1);
-    return group.token_limit >= group.parts && group.entry_limit != 0 && group.partial_limit != 0;
+    const auto eighth = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(packet_memory_bytes / 8 / group.part_bytes, no_index / 8));
+    group.token_limit = 3 * eighth;
+    group.entry_limit = eighth;
+    group.partial_limit = 2 * eighth;
+    return group.token_limit >= group.parts * std::min(p.topk, group.nodes) &&
+           group.entry_limit >= p.ranks_per_node;
 }
 
 /// Fills what follows from the parameters and carves all tables. limit_exceeded: table memory does not

@@ -26,6 +26,8 @@ class AccumulatorPool {
     [[nodiscard]] std::uint32_t in_use() const {
         return static_cast<std::uint32_t>(jobs_.size()) - available_;
     }
+    /// Contributions that may wait in packet memory for the accumulators in use.
+    [[nodiscard]] std::uint32_t contributions() const { return contributions_; }
     [[nodiscard]] bool owns(std::uint32_t accumulator) const {
         return accumulator >= first_ && accumulator - first_ < jobs_.size();
     }
@@ -37,11 +39,13 @@ class AccumulatorPool {
         free_ = jobs_[i].next_free;
         --available_;
         jobs_[i] = job;
+        contributions_ += job.contributions;
         return first_ + i;
     }
 
     void give_back(std::uint32_t accumulator) {
         const std::uint32_t i = accumulator - first_;
+        contributions_ -= jobs_[i].contributions;
         jobs_[i] = AccumulatorJob{};
         jobs_[i].next_free = free_;
         free_ = i;
@@ -61,6 +65,7 @@ class AccumulatorPool {
     std::uint32_t first_ = 0;
     std::uint32_t free_ = no_index;
     std::uint32_t available_ = 0;
+    std::uint32_t contributions_ = 0;
 };
 
 /// Slots of parts owed to sources. `slots` stays the caller's.

@@ -122,8 +122,9 @@ struct EpHandle {
     std::uint8_t aborted = 0;        ///< Bit i: a peer gave up call operation + 1 + i already.
     regmap::Status abort_status = regmap::Status::ok;    ///< What this rank's aborts say,
     regmap::Status aborted_status = regmap::Status::ok;  ///< and those of the peers that are ahead.
-    std::uint16_t operation = 0;                         ///< Number of the latest call.
-    std::uint16_t routing_operation = 0;                 ///< Number of the dispatch that made the tables.
+    bool disturbed = false;               ///< A peer ended the call without all it should have had.
+    std::uint16_t operation = 0;          ///< Number of the latest call.
+    std::uint16_t routing_operation = 0;  ///< Number of the dispatch that made the tables.
     std::uint16_t request_index = 0;
     regmap::EpRequest request{};
     std::uint64_t deadline_ns = 0;
@@ -189,17 +190,17 @@ struct EpGroup {
     std::uint32_t nodes = 0;
     std::uint32_t node = 0;
     std::uint32_t local = 0;
-    std::uint32_t hash = 0;          ///< Of what all ranks must agree on.
-    std::uint32_t data_bytes = 0;    ///< Elements of a dispatched row,
-    std::uint32_t scale_bytes = 0;   ///< its scales,
-    std::uint32_t row_bytes = 0;     ///< both,
-    std::uint32_t row_parts = 0;     ///< in packets.
-    std::uint32_t output_bytes = 0;  ///< A combine row,
-    std::uint32_t part_bytes = 0;    ///< its parts,
-    std::uint32_t parts = 0;         ///< and their number.
-    std::uint32_t token_limit = 0;   ///< Accumulators of tokens that may be in use when one more is admitted,
-    std::uint32_t entry_limit = 0;   ///< of rows,
-    std::uint32_t partial_limit = 0;  ///< and parts owed: none holds more than a quarter of packet memory.
+    std::uint32_t hash = 0;           ///< Of what all ranks must agree on.
+    std::uint32_t data_bytes = 0;     ///< Elements of a dispatched row,
+    std::uint32_t scale_bytes = 0;    ///< its scales,
+    std::uint32_t row_bytes = 0;      ///< both,
+    std::uint32_t row_parts = 0;      ///< in packets.
+    std::uint32_t output_bytes = 0;   ///< A combine row,
+    std::uint32_t part_bytes = 0;     ///< its parts,
+    std::uint32_t parts = 0;          ///< and their number.
+    std::uint32_t token_limit = 0;    ///< Contributions that may wait for tokens,
+    std::uint32_t entry_limit = 0;    ///< those that may wait for rows,
+    std::uint32_t partial_limit = 0;  ///< and parts owed: their shares of packet memory.
     std::span<std::uint32_t> qpn;     ///< [ranks]; 0 for the own node.
     std::span<EpHandle> handles;
     std::array<std::uint64_t, 4> failed{};  ///< Ranks that are unreachable.
@@ -259,10 +260,11 @@ struct AccumulatorJob {
     AccumulatorUse use = AccumulatorUse::free;
     std::uint8_t group = 0;
     std::uint8_t handle = 0;
-    std::uint8_t targets = 0;   ///< local, entry: who contributes, position by position.
-    std::uint8_t missing = 0;   ///< Those of them that did not contribute.
-    std::uint8_t position = 0;  ///< local: of the node's row among the token's rows.
-    std::uint16_t source = 0;   ///< entry: rank the row returns to.
+    std::uint8_t targets = 0;        ///< local, entry: who contributes, position by position.
+    std::uint8_t missing = 0;        ///< Those of them that did not contribute.
+    std::uint8_t position = 0;       ///< local: of the node's row among the token's rows.
+    std::uint8_t contributions = 0;  ///< That are added up.
+    std::uint16_t source = 0;        ///< entry: rank the row returns to.
     std::uint16_t part = 0;
     std::uint32_t token = 0;
     std::uint32_t slot = no_index;  ///< entry: of PartialPool.

@@ -139,6 +139,7 @@ class Transport {
     [[nodiscard]] bool has_packet(const QueuePair& qp) const;
     void pump();
     SendResult send_one(QueuePair& qp);
+    [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
     void send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,
                      const engines::PathChoice& path);
     void fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count, Packet& packet,

@@ -64,7 +64,8 @@ std::uint64_t Transport<Context>::rto_ns(const QueuePair& qp) const {
 /// Since its latest departure; packets in flight are never so old that 32 bits do not hold it.
 template <class Context>
 std::uint32_t Transport<Context>::age_ns(const PacketEntry& entry) const {
-    return static_cast<std::uint32_t>(now_ns()) - entry.sent_ns;
+    const auto age = static_cast<std::int32_t>(static_cast<std::uint32_t>(now_ns()) - entry.sent_ns);
+    return age > 0 ? static_cast<std::uint32_t>(age) : 0;  // it may still wait in the plane's own queue
 }
 
 /// A packet that left later is known to have arrived.

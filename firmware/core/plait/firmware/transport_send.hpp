@@ -245,13 +245,21 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     return SendResult::sent;
 }
 
+/// How long packets given to the plane before will keep its port: no sign of congestion, so not part of the round trip.
+template <class Context>
+std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
+    constexpr std::uint32_t packet_bits = 4096 * 8;
+    const auto ahead = static_cast<std::uint32_t>(context_.config().transmit_credits - credits_[plane]);
+    return ahead * packet_bits / context_.config().plane_rate_gbps;
+}
+
 template <class Context>
 void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,
                                      const engines::PathChoice& path) {
     const std::uint64_t now = now_ns();
     PacketEntry& entry = qp.rings->packets[index];
     const std::uint32_t bytes = packet_bytes(qp, qp.rings->messages[entry.message], entry.offset);
-    entry.sent_ns = static_cast<std::uint32_t>(now);
+    entry.sent_ns = static_cast<std::uint32_t>(now + queued_ns(path.plane));
     entry.departure = ++qp.departures;
     entry.entropy_index = path.entropy_index;
     entry.plane = path.plane;
@@ -270,7 +278,8 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     const std::uint32_t window = qp.congestion.bytes();
     packet.ack_request = !has_packet(qp) || qp.cautious || qp.rto_backoff != 0 ||
                          qp.next - qp.base >= qp.window_packets ||
-                         (window < 8U * qp.mtu_bytes && qp.in_flight_bytes + qp.mtu_bytes > window);
+                         (window < 8U * qp.mtu_bytes &&
+                          qp.in_flight_bytes + qp.mtu_bytes + overhead_bytes > window);
     fill(qp, entry, count, packet, payload);
     if (--credits_[path.plane] == 0) offered_planes_ &= ~(1U << path.plane);
     ++statistics_.data_packets_sent;

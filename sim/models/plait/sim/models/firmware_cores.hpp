@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <plait/sim/fabric/event_queue.hpp>
 #include <plait/sim/models/parameters.hpp>
 #include <plait/sim/models/servers.hpp>
 #include <plait/sim/models/statistics.hpp>
@@ -16,7 +17,7 @@ namespace plait::sim {
 /// belongs to (key % cores) would have finished it.
 class FirmwareCores : public sc_core::sc_module {
   public:
-    FirmwareCores(sc_core::sc_module_name module_name, const CoreParameters& parameters);
+    FirmwareCores(sc_core::sc_module_name module_name, const EventQueue& queue, const CoreParameters& parameters);
 
     /// An event at `event_ps` is about to be handled; from now until the next begin(), ready_ps() is when its
     /// commands leave. Work that costs nothing waits for no core.
@@ -24,7 +25,7 @@ class FirmwareCores : public sc_core::sc_module {
         const uint32_t cost = costs_[static_cast<size_t>(work)];
         count(work, cost);
         ready_ps_ =
-            cost == 0 ? event_ps : cores_[key % cores_.size()].take(event_ps, cost * cycle_ps_).end_ps;
+            cost == 0 ? event_ps : cores_[key % cores_.size()].take(queue_.now_ps(), event_ps, cost * cycle_ps_).end_ps;
     }
 
     /// A packet is sent by a handler whose commands leave at `ready_ps`, on the core of `key`; returns when
@@ -32,7 +33,7 @@ class FirmwareCores : public sc_core::sc_module {
     uint64_t send(uint64_t key, uint64_t ready_ps) {
         const uint32_t cost = costs_[static_cast<size_t>(Work::data_sent)];
         count(Work::data_sent, cost);
-        return cores_[key % cores_.size()].take(ready_ps, cost * cycle_ps_).end_ps;
+        return cores_[key % cores_.size()].take(queue_.now_ps(), ready_ps, cost * cycle_ps_).end_ps;
     }
 
     uint64_t ready_ps() const { return ready_ps_; }
@@ -46,6 +47,7 @@ class FirmwareCores : public sc_core::sc_module {
         entry.instructions += cost;
     }
 
+    const EventQueue& queue_;
     std::vector<Server> cores_;
     std::array<uint32_t, work_kinds> costs_{};
     std::array<WorkCount, work_kinds> work_{};

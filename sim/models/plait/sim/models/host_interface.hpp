@@ -72,6 +72,7 @@ class HostInterface : public sc_core::sc_module {
     Ring<Posted*> posted_;
     InterruptSink sink_;
     bool armed_ = false;
+    uint64_t last_written_ps_ = 0;
     uint64_t read_bytes_ = 0;
     uint64_t written_bytes_ = 0;
 };

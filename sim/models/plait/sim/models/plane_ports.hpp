@@ -43,9 +43,8 @@ class PlanePorts : public sc_core::sc_module {
 
   private:
     struct Plane {
-        PlanePacket* head = nullptr;
-        PlanePacket* tail = nullptr;
-        bool armed = false;
+        PlanePacket* head = nullptr;  // by the time they are ready
+        uint64_t armed_ps = EventQueue::never;
         bool up = true;
     };
 
@@ -56,7 +55,8 @@ class PlanePorts : public sc_core::sc_module {
     static void drop(FabricPacket* packet, sim::DropReason reason);
     static FabricPacket* clone(const FabricPacket* packet);
 
-    void arm(uint8_t plane, uint64_t time_ps);
+    static void insert(Plane& plane, PlanePacket* packet);
+    void arm(uint8_t plane);
     void free(PlanePacket* packet);
     uint32_t tie() { return tie_break(seed_, device_, ++ties_); }
 

@@ -52,7 +52,6 @@ class ScaleUpPort : public sc_core::sc_module {
     static void sent(ScaleUpPacket* packet);
     static void drop(ScaleUpPacket* packet, sim::DropReason reason);
 
-    void enter_in_order(ScaleUpFrame* frame, uint64_t ready_ps);
     void arrived(ScaleUpFrame* frame);
     bool take(ScaleUpFrame* frame);
     void count_sent(const ScaleUpFrame& frame);
@@ -69,7 +68,6 @@ class ScaleUpPort : public sc_core::sc_module {
     const uint64_t receive_latency_ps_;
     Server loopback_;
     ServerGroup receive_pipes_;
-    std::array<uint64_t, regmap::max_ranks_per_node> last_ready_ps_{};  // by target
     Ring<ScaleUpFrame*> waiting_;                                       // for packet memory
     ObjectPool<LeavingCopies> leaving_;
     bool cut_ = false;

@@ -1,0 +1,137 @@
+#pragma once
+// Requests of the host on EP groups: what is refused, how a call begins, and how long it waits.
+
+#include <algorithm>
+#include <plait/firmware/ep_control.hpp>
+#include <plait/firmware/ep_request.hpp>
+#include <plait/firmware/ep_state.hpp>
+
+namespace plait::firmware {
+
+/// `Core` is Ep<Context>.
+template <class Core>
+class EpCalls {
+  public:
+    explicit EpCalls(Core& core) : core_(core) {}
+
+    /// A request that names no idle handle gets an error completion and changes nothing. A dispatch or
+    /// combine that is refused for its parameters counts as a call nevertheless: the other ranks are told
+    /// that it will not take place.
+    void submit(EpGroup& group, const regmap::EpRequest& request, std::uint16_t request_index) {
+        const regmap::Status status = check_handle(group, request);
+        if (status != regmap::Status::ok) return core_.complete(group, request, request_index, status, 0);
+        EpHandle& handle = group.handles[request.handle];
+        if (request.opcode == regmap::EpOpcode::release_handle) {
+            handle.state = HandleState::free;
+            handle.routed = false;
+            return core_.complete(group, request, request_index, regmap::Status::ok, 0);
+        }
+        ++handle.operation;
+        const bool aborted = (handle.aborted & 1U) != 0;
+        handle.aborted = static_cast<std::uint8_t>(handle.aborted >> 1);
+        forget_old_news(handle);
+        core_.control().begin(handle);
+        const regmap::Status valid = check_call(group, handle, request, core_.context().memory_table());
+        if (valid != regmap::Status::ok) core_.control().send_aborts(group, handle, valid);
+        handle.disturbed = aborted && handle.aborted_status == regmap::Status::rank_failed;
+        if (valid != regmap::Status::ok || (aborted && !handle.disturbed)) {
+            return core_.complete(group, request, request_index,
+                                  valid != regmap::Status::ok ? valid : handle.aborted_status, 0);
+        }
+        begin(group, handle, request, request_index);
+    }
+
+    /// The call in progress may never be complete: what does not come soon is not waited for.
+    void hurry(EpGroup& group, EpHandle& handle) {
+        handle.deadline_ns = std::min(handle.deadline_ns, core_.hal().now_ns() + patience_ns());
+        arm_timer(group, handle);
+    }
+
+    /// The timer of a call: its time limit, or time to see whether those it waits for are alive.
+    void on_timer(EpGroup& group, EpHandle& handle) {
+        if (!core_.is_busy(handle)) return;
+        if (core_.hal().now_ns() >= handle.deadline_ns) {
+            const bool failed = core_.any_failed(group) || handle.disturbed;
+            return core_.give_up(group, handle,
+                                 failed ? regmap::Status::rank_failed : regmap::Status::timeout);
+        }
+        ask_missing(group, handle);
+        arm_timer(group, handle);
+    }
+
+  private:
+    regmap::Status check_handle(const EpGroup& group, const regmap::EpRequest& request) const {
+        if (!group.active) return regmap::Status::invalid_group;
+        if (!is_known(request.opcode)) return regmap::Status::invalid_opcode;
+        if (request.handle >= group.handles.size()) return regmap::Status::invalid_handle;
+        const HandleState state = group.handles[request.handle].state;
+        return state == HandleState::free || state == HandleState::dispatched
+                   ? regmap::Status::ok
+                   : regmap::Status::invalid_handle;
+    }
+
+    void begin(EpGroup& group, EpHandle& handle, const regmap::EpRequest& request,
+               std::uint16_t request_index) {
+        const bool cached = (request.flags & ep_flag_cached) != 0;
+        handle.request = request;
+        handle.request_index = request_index;
+        handle.kind = request.opcode == regmap::EpOpcode::combine ? CallKind::combine
+                      : cached                                    ? CallKind::cached_dispatch
+                                                                  : CallKind::dispatch;
+        handle.deadline_ns = core_.hal().now_ns() + std::uint64_t{request.timeout_us} * 1000;
+        if (handle.disturbed) hurry(group, handle);
+        else arm_timer(group, handle);
+        if (handle.kind == CallKind::combine) {
+            core_.begin_combine(group, handle);
+        } else {
+            core_.dispatch().begin(group, handle, cached);
+        }
+        const bool disagrees =
+            std::any_of(handle.peer.begin(), handle.peer.end(),
+                        [&](const PeerState& peer) { return EpControl<Core>::disagrees(handle, peer); });
+        if (core_.is_busy(handle) && disagrees)
+            core_.give_up(group, handle, regmap::Status::parameter_mismatch);
+    }
+
+    /// As long as a silent peer is believed in.
+    [[nodiscard]] std::uint64_t patience_ns() {
+        return std::uint64_t{core_.context().registers().qp_time_limit_us()} * 1000;
+    }
+
+    void arm_timer(EpGroup& group, EpHandle& handle) {
+        const std::uint64_t next_ns = core_.hal().now_ns() + patience_ns();
+        core_.hal().set_timer(core_.timer(group, handle), std::min(next_ns, handle.deadline_ns));
+    }
+
+    /// A rank that this one only waits for would not be missed when it dies: it gets a message that it must
+    /// acknowledge.
+    void ask_missing(EpGroup& group, EpHandle& handle) {
+        std::array<std::uint64_t, 4> mask{};
+        if (handle.state == HandleState::combining) {
+            core_.combine().missing_ranks(group, handle, mask);
+            core_.combine().mark_sources(handle, mask);
+        } else if (handle.state != HandleState::loading) {
+            core_.dispatch().missing_ranks(group, handle, mask);
+        }
+        const EpControlKind kind =
+            handle.state == HandleState::counting ? EpControlKind::counts : EpControlKind::ready;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            const bool missing = ((mask[rank / 64] >> (rank % 64)) & 1U) != 0;
+            if (missing && !group.is_local(rank) && !group.has_failed(rank))
+                core_.control().send_again(group, handle, rank, kind);
+        }
+    }
+
+    /// What peers said about calls before this one: serial numbers must not come round.
+    static void forget_old_news(EpHandle& handle) {
+        for (PeerState& peer : handle.peer) {
+            if (operation_before(peer.incoming.operation, handle.operation)) peer.incoming.valid = false;
+            if (operation_before(peer.ready_operation, handle.operation)) peer.ready_valid = false;
+            if (operation_before(peer.credit_operation, handle.operation)) peer.credit_valid = false;
+        }
+    }
+
+    Core& core_;
+};
+
+}  // namespace plait::firmware
