@@ -100,7 +100,7 @@ struct FlowRun {
     uint64_t start_ps = 0;
 };
 
-constexpr uint32_t ahead = 32;  // messages posted and not yet completed
+constexpr uint32_t ahead = 3;  // messages posted on a queue pair and not yet completed
 constexpr uint64_t slice_ns = 1'000'000;
 
 template <class T>
@@ -113,7 +113,8 @@ T need(Result<T> result, const char* what) {
 struct FlowEnd {
     FlowState* flow = nullptr;
     bool sends = false;
-    std::vector<uint32_t> queues;  // send or receive queues; message n is on queue n % queues.size()
+    std::vector<uint32_t> queues;       // send or receive queues
+    std::vector<uint32_t> outstanding;  // requests on each
     uint32_t key = 0;
     uint64_t address = 0;
     uint64_t posted = 0;
@@ -121,6 +122,13 @@ struct FlowEnd {
 
     bool uses_receives() const { return flow->world->scenario.flows.operation != FlowOperation::write; }
     uint64_t expected() const { return sends || uses_receives() ? flow->flow.messages() : 0; }
+
+    // Where the next message goes. A receiver must know it, so that its buffers are right; where there is none, the
+    // queue pair with the least to do takes it.
+    size_t next_queue() const {
+        if (uses_receives()) return posted % queues.size();
+        return static_cast<size_t>(std::min_element(outstanding.begin(), outstanding.end()) - outstanding.begin());
+    }
 };
 
 class FlowProgram {
@@ -241,6 +249,8 @@ class FlowProgram {
     void take(const regmap::Completion& completion) {
         FlowEnd& end = ends_.at(completion.user_data);
         ++end.completed;
+        const auto queue = std::find(end.queues.begin(), end.queues.end(), completion.queue) - end.queues.begin();
+        --end.outstanding.at(static_cast<size_t>(queue));
         if (completion.status != Status::ok) {
             throw std::runtime_error(fmt::format("flow {}: message {} ended as {}", end.flow->number,
                                                  end.completed - 1, regmap::name(completion.status)));
@@ -253,20 +263,23 @@ class FlowProgram {
     }
 
     void post(FlowEnd& end) {
-        while (end.posted < end.expected() && end.posted - end.completed < ahead) {
+        end.outstanding.resize(end.queues.size());
+        while (end.posted < end.expected() && end.outstanding[end.next_queue()] < ahead) {
+            const size_t queue = end.next_queue();
             const Flow& flow = end.flow->flow;
             const uint64_t offset = end.posted * flow.message_bytes;
             const LocalBuffer local{end.address + offset,
                                     static_cast<uint32_t>(flow.bytes_of_message(end.posted)), end.key};
             const auto user_data = static_cast<uint64_t>(&end - ends_.data());
             if (!end.sends)
-                need(driver_->post_receive(end.queues[end.posted % end.queues.size()],
+                need(driver_->post_receive(end.queues[queue],
                                            make_receive(local, user_data)),
                      "receive");
             else
-                need(driver_->post_send(end.queues[end.posted % end.queues.size()],
+                need(driver_->post_send(end.queues[queue],
                                         request(end, local, offset, user_data)),
                      "send");
+            ++end.outstanding[queue];
             ++end.posted;
         }
     }

@@ -1,6 +1,7 @@
 #pragma once
-// Devices with the real firmware on a small test HAL: host memory as bytes, planes that lose, delay and reorder, scale-up
-// that does neither, a reduce engine that adds. One event loop, deterministic from its seed.
+// Devices with the real firmware on a small test HAL: host memory as bytes, planes that lose, delay and
+// reorder, scale-up that does neither, a reduce engine that adds. One event loop, deterministic from its
+// seed.
 
 #include <gtest/gtest.h>
 
@@ -32,9 +33,10 @@ struct MeshOptions {
     std::uint32_t nodes = 2;
     std::uint32_t ranks_per_node = 2;
     std::uint8_t planes = 4;
-    double loss = 0;                      ///< Of every packet on a plane.
-    std::uint64_t jitter_ns = 0;          ///< Random extra delay of every packet: reordering.
-    std::uint64_t packet_memory_bytes = 8U << 20;  ///< What arrives from planes may be refused, the rest is forced in.
+    double loss = 0;              ///< Of every packet on a plane.
+    std::uint64_t jitter_ns = 0;  ///< Random extra delay of every packet: reordering.
+    std::uint64_t packet_memory_bytes =
+        8U << 20;  ///< What arrives from planes may be refused, the rest is forced in.
     std::uint64_t scale_up_bytes_per_us = 160'000;
     std::uint32_t accumulators = 256;
     std::uint32_t qp_time_limit_us = 4000;
@@ -105,7 +107,8 @@ class MeshDevice {
     static constexpr std::uint64_t base = 0x1000'0000;
     static constexpr std::uint32_t queue_pairs = 64;
 
-    MeshDevice(Mesh& mesh, std::uint32_t number) : mesh_(mesh), number_(number), pipe_(receive_qps_), sprays_(queue_pairs) {
+    MeshDevice(Mesh& mesh, std::uint32_t number)
+        : mesh_(mesh), number_(number), pipe_(receive_qps_), sprays_(queue_pairs) {
         DeviceConfig config;
         config.device_number = number;
         config.planes = mesh.options().planes;
@@ -117,7 +120,8 @@ class MeshDevice {
         config.seed = mesh.options().seed;
         const std::size_t length = Firmware<MeshDevice>::memory_bytes(config);
         memory_of_firmware_ = std::make_unique_for_overwrite<std::byte[]>(length);
-        firmware_ = std::make_unique<Firmware<MeshDevice>>(*this, config, std::span(memory_of_firmware_.get(), length));
+        firmware_ = std::make_unique<Firmware<MeshDevice>>(*this, config,
+                                                           std::span(memory_of_firmware_.get(), length));
     }
 
     Firmware<MeshDevice>& firmware() { return *firmware_; }
@@ -134,8 +138,10 @@ class MeshDevice {
         return base + begin;
     }
     std::uint8_t* bytes(std::uint64_t address, std::size_t length) {
-        const bool fits = address >= base && length <= memory_.size() && address - base <= memory_.size() - length;
-        if (!fits) ADD_FAILURE() << "device " << number_ << " leaves host memory: " << address << " + " << length;
+        const bool fits =
+            address >= base && length <= memory_.size() && address - base <= memory_.size() - length;
+        if (!fits)
+            ADD_FAILURE() << "device " << number_ << " leaves host memory: " << address << " + " << length;
         return fits ? memory_.data() + (address - base) : nullptr;
     }
     template <class T>
@@ -207,8 +213,8 @@ class MeshDevice {
 
     /// The next completion of the collective queue, if it is there.
     std::optional<regmap::Completion> poll() {
-        const auto completion =
-            load<regmap::Completion>(completion_ring_ + completions_ % ring_entries * sizeof(regmap::Completion));
+        const auto completion = load<regmap::Completion>(completion_ring_ + completions_ % ring_entries *
+                                                                                sizeof(regmap::Completion));
         if (completion.phase != (completions_ / ring_entries % 2 == 0 ? 1 : 0)) return std::nullopt;
         doorbell(completion_queue, ++completions_);
         return completion;
@@ -295,7 +301,8 @@ class MeshDevice {
         if (dead_ || unplugged_ || lose()) return;
         const std::uint64_t jitter =
             mesh_.options().jitter_ns == 0 ? 0 : mesh_.random()() % mesh_.options().jitter_ns;
-        mesh_.deliver(packet, std::move(data), std::max(now_ns(), plane_free_ns_[packet.plane]) + 1000 + jitter);
+        mesh_.deliver(packet, std::move(data),
+                      std::max(now_ns(), plane_free_ns_[packet.plane]) + 1000 + jitter);
     }
     [[nodiscard]] bool port_up(std::uint8_t) const { return true; }
 
@@ -313,7 +320,8 @@ class MeshDevice {
         const std::vector<std::uint8_t>& data = buffers_.at(buffer).data;
         ASSERT_LE(std::size_t{offset} + segment.length, data.size());
         const bool allowed = std::any_of(placeable_.begin(), placeable_.end(), [&](const Segment& range) {
-            return segment.address >= range.address && segment.address + segment.length <= range.address + range.length;
+            return segment.address >= range.address &&
+                   segment.address + segment.length <= range.address + range.length;
         });
         ASSERT_TRUE(allowed) << "device " << number_ << " places a row outside the call's outputs";
         if (std::uint8_t* to = bytes(segment.address, segment.length)) {
@@ -342,9 +350,9 @@ class MeshDevice {
         ASSERT_NE(targets, 0);
         ASSERT_LT(targets, 1U << mesh_.options().ranks_per_node);
         const bool is_control = header.kind == regmap::ScaleUpKind::control;
-        const std::size_t length = is_control                                        ? payload.inline_bytes.size()
+        const std::size_t length = is_control                                 ? payload.inline_bytes.size()
                                    : header.kind == regmap::ScaleUpKind::pull ? 0
-                                                                                      : header.length;
+                                                                              : header.length;
         const std::vector<std::uint8_t> data = gather(payload, length);
         std::uint64_t last_ns = now_ns();
         std::size_t next = 0;
@@ -352,7 +360,8 @@ class MeshDevice {
             const auto local_target = static_cast<std::uint32_t>(std::countr_zero(left));
             MeshDevice& target = mesh_.device(node() * mesh_.options().ranks_per_node + local_target);
             std::uint64_t& free_ns = scale_up_free_ns_[local_target];
-            free_ns = std::max(free_ns, now_ns()) + 1 + data.size() * 1000 / mesh_.options().scale_up_bytes_per_us;
+            free_ns =
+                std::max(free_ns, now_ns()) + 1 + data.size() * 1000 / mesh_.options().scale_up_bytes_per_us;
             last_ns = std::max(last_ns, free_ns);
             ScaleUpHeader copy = header;
             copy.source_local = static_cast<std::uint8_t>(local());
@@ -363,7 +372,10 @@ class MeshDevice {
             retain(payload.buffer);
             mesh_.at(last_ns, [this, buffer = payload.buffer] { release(buffer); });
         }
-        if (notify) mesh_.at(last_ns, [this, tag = header.tag] { if (!dead_) firmware_->on_scale_up_sent(tag); });
+        if (notify)
+            mesh_.at(last_ns, [this, tag = header.tag] {
+                if (!dead_) firmware_->on_scale_up_sent(tag);
+            });
     }
 
     void reduce_open(std::uint32_t accumulator, std::uint8_t contributions, std::uint32_t elements) {
@@ -390,12 +402,15 @@ class MeshDevice {
     void reduce_close(std::uint32_t accumulator) {
         Sum& sum = sums_[accumulator];
         if (!sum.open) return;
-        sum.slot.for_each_waiting([&](std::uint32_t buffer) { if (buffer != 0) release(buffer); });
+        sum.slot.for_each_waiting([&](std::uint32_t buffer) {
+            if (buffer != 0) release(buffer);
+        });
         if (sum.result != 0) release(std::exchange(sum.result, 0));
         sum.open = false;
     }
 
-    void window_open(std::uint32_t qpn, std::uint32_t peer, std::uint32_t psn, std::uint16_t packets, std::uint16_t mtu) {
+    void window_open(std::uint32_t qpn, std::uint32_t peer, std::uint32_t psn, std::uint16_t packets,
+                     std::uint16_t mtu) {
         ASSERT_TRUE(pipe_.open(qpn, peer, psn, packets, mtu));
     }
     void window_close(std::uint32_t qpn) { pipe_.close(qpn); }
@@ -412,7 +427,8 @@ class MeshDevice {
         if (judgement.reason != regmap::DropReason::none) return count_drop(judgement.reason);
         PacketEvent event{packet, 0, judgement.window, {}};
         if (is_data(packet.opcode) && judgement.window.verdict == engines::Verdict::accept) {
-            if (!data.empty() && live_bytes_ + data.size() <= mesh_.options().packet_memory_bytes) event.buffer = make_buffer(data);
+            if (!data.empty() && live_bytes_ + data.size() <= mesh_.options().packet_memory_bytes)
+                event.buffer = make_buffer(data);
             if (packet.opcode == Opcode::mp_ep_control) event.control = data;
         }
         firmware_->on_packet(event);
@@ -453,7 +469,9 @@ class MeshDevice {
         BufferId result = 0;
     };
 
-    void write_register(std::uint32_t offset, std::uint32_t value) { firmware_->on_register_write(offset, value); }
+    void write_register(std::uint32_t offset, std::uint32_t value) {
+        firmware_->on_register_write(offset, value);
+    }
     void doorbell(std::uint32_t queue, std::uint32_t value) {
         write_register(regmap::reg::doorbell_offset + queue * regmap::reg::doorbell_stride, value & 0xffff);
     }
@@ -555,12 +573,14 @@ class MeshDevice {
 static_assert(hal::Hal<MeshDevice>);
 
 inline Mesh::Mesh(const MeshOptions& options) : options_(options), random_(options.seed) {
-    for (std::uint32_t i = 0; i < options.ranks(); ++i) devices_.push_back(std::make_unique<MeshDevice>(*this, i));
+    for (std::uint32_t i = 0; i < options.ranks(); ++i)
+        devices_.push_back(std::make_unique<MeshDevice>(*this, i));
 }
 
 inline void Mesh::deliver(const Packet& packet, std::vector<std::uint8_t> bytes, std::uint64_t time_ns) {
     at(time_ns, [this, packet, bytes = std::move(bytes)] {
-        if (packet.destination_device < devices_.size()) device(packet.destination_device).packet_arrived(packet, bytes);
+        if (packet.destination_device < devices_.size())
+            device(packet.destination_device).packet_arrived(packet, bytes);
     });
 }
 

@@ -1,5 +1,5 @@
-// Calls out of the ordinary that must succeed: nothing to do, skew, cached routing, two at once, ranks far apart in time,
-// lossy planes, and pools that are hardly there.
+// Calls out of the ordinary that must succeed: nothing to do, skew, cached routing, two at once, ranks far
+// apart in time, lossy planes, and pools that are hardly there.
 
 #include "ep_job.hpp"
 
@@ -20,7 +20,8 @@ TEST(EpCalls, OneRankHasTokensTheOthersNone) {
     Job job({.nodes = 3, .ranks_per_node = 2}, {});
     job.create_groups();
     Routing routing = empty_routing(job);
-    for (int t = 0; t < 20; ++t) job.add_token(routing[3], [&](std::uint32_t) { return job.random_expert(); });
+    for (int t = 0; t < 20; ++t)
+        job.add_token(routing[3], [&](std::uint32_t) { return job.random_expert(); });
     job.round(routing);
     job.expect_nothing_left();
 }
@@ -44,7 +45,8 @@ TEST(EpCalls, AnExpertTwiceInATopKIsOneRowAndTwoChoices) {
     job.create_groups();
     Routing routing = empty_routing(job);
     for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-        for (std::uint32_t t = 0; t < 6; ++t) job.add_token(routing[rank], [&](std::uint32_t k) { return (rank + k / 2 * 3) % 8; });
+        for (std::uint32_t t = 0; t < 6; ++t)
+            job.add_token(routing[rank], [&](std::uint32_t k) { return (rank + k / 2 * 3) % 8; });
     }
     job.round(routing);
     job.expect_nothing_left();
@@ -53,12 +55,15 @@ TEST(EpCalls, AnExpertTwiceInATopKIsOneRowAndTwoChoices) {
 // 2304 tokens, ten of them random and the rest alike, at a ninth of the size.
 TEST(EpCalls, ExtremeSkew) {
     for (const EntryPolicy policy : {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target}) {
-        Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 5000}, {.hidden = 128, .max_tokens = 256, .policy = policy});
+        Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 5000},
+                {.hidden = 128, .max_tokens = 256, .policy = policy});
         job.create_groups();
         Routing routing = empty_routing(job);
         for (RankTokens& rank : routing) {
-            for (int t = 0; t < 10; ++t) job.add_token(rank, [&](std::uint32_t) { return job.random_expert(); });
-            for (int t = 10; t < 256; ++t) job.add_token(rank, [](std::uint32_t k) { return std::array{9, 10, 2, -1}[k]; });
+            for (int t = 0; t < 10; ++t)
+                job.add_token(rank, [&](std::uint32_t) { return job.random_expert(); });
+            for (int t = 10; t < 256; ++t)
+                job.add_token(rank, [](std::uint32_t k) { return std::array{9, 10, 2, -1}[k]; });
         }
         job.round(routing);
         job.expect_nothing_left();
@@ -83,11 +88,13 @@ TEST(EpCalls, CachedDispatchAfterCachedDispatch) {
     job.expect_nothing_left();
 }
 
-// A rank that has finished may go on to the next dispatch without a combine while rows still travel through it.
+// A rank that has finished may go on to the next dispatch without a combine while rows still travel through
+// it.
 TEST(EpCalls, DispatchesInARowWithoutCombine) {
     const std::uint64_t seed = job_seed(3);
     SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
-    Job job({.nodes = 2, .ranks_per_node = 4, .loss = 0.02, .jitter_ns = 20'000, .seed = seed}, {.policy = EntryPolicy::spread});
+    Job job({.nodes = 2, .ranks_per_node = 4, .loss = 0.02, .jitter_ns = 20'000, .seed = seed},
+            {.policy = EntryPolicy::spread});
     job.create_groups();
     std::vector<Routing> routings;
     std::vector<std::vector<Call>> calls;
@@ -118,14 +125,16 @@ TEST(EpCalls, DispatchesInARowWithoutCombine) {
         1'000'000'000);
     ASSERT_TRUE(all);
     for (std::size_t call = 0; call < calls.size(); ++call) {
-        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) job.check_dispatch(rank, routings[call], calls[call]);
+        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+            job.check_dispatch(rank, routings[call], calls[call]);
     }
     job.expect_nothing_left();
 }
 
 TEST(EpCalls, TwoMicroBatchesAtOnce) {
     for (const std::uint32_t accumulators : {256U, 16U}) {
-        Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 3000, .accumulators = accumulators}, {.policy = EntryPolicy::spread});
+        Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 3000, .accumulators = accumulators},
+                {.policy = EntryPolicy::spread});
         job.create_groups();
         const Routing a = job.random_routing(32);
         const Routing b = job.random_routing(32);
@@ -185,7 +194,12 @@ class EpLoss : public ::testing::TestWithParam<int> {};
 TEST_P(EpLoss, NothingIsLostOrRepeated) {
     const std::uint64_t seed = job_seed(static_cast<std::uint64_t>(GetParam()));
     SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
-    Job job({.nodes = 3, .ranks_per_node = 3, .loss = GetParam() / 100.0, .jitter_ns = 10'000, .qp_time_limit_us = 1'000'000, .seed = seed},
+    Job job({.nodes = 3,
+             .ranks_per_node = 3,
+             .loss = GetParam() / 100.0,
+             .jitter_ns = 10'000,
+             .qp_time_limit_us = 1'000'000,
+             .seed = seed},
             {.policy = static_cast<EntryPolicy>(GetParam() % 3)});
     job.create_groups();
     for (int call = 0; call < 3; ++call) job.round(job.random_routing(32));
@@ -208,7 +222,12 @@ TEST(EpCalls, TinyAccumulatorPool) {
 
 // Custody: what finds no packet memory is refused, comes again, and is lost nowhere.
 TEST(EpCalls, TinyPacketMemory) {
-    Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 2000, .packet_memory_bytes = 16384, .scale_up_bytes_per_us = 5'000, .qp_time_limit_us = 1'000'000},
+    Job job({.nodes = 2,
+             .ranks_per_node = 4,
+             .jitter_ns = 2000,
+             .packet_memory_bytes = 16384,
+             .scale_up_bytes_per_us = 1'000,
+             .qp_time_limit_us = 1'000'000},
             {.max_tokens = 128, .policy = EntryPolicy::spread});
     job.create_groups();
     Routing routing = empty_routing(job);
@@ -217,7 +236,8 @@ TEST(EpCalls, TinyPacketMemory) {
     }
     job.round(routing);
     std::uint64_t refused = 0;
-    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) refused += job.mesh.device(rank).drops(regmap::DropReason::no_buffer);
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+        refused += job.mesh.device(rank).drops(regmap::DropReason::no_buffer);
     EXPECT_GT(refused, 0U) << "the memory was not small enough to test anything";
     job.expect_nothing_left();
 }
@@ -226,10 +246,12 @@ TEST(EpCalls, SameSeedSamePackets) {
     std::array<std::uint64_t, 2> packets{};
     std::array<std::uint64_t, 2> times{};
     for (std::size_t run = 0; run < 2; ++run) {
-        Job job({.nodes = 2, .ranks_per_node = 4, .loss = 0.02, .jitter_ns = 4000}, {.policy = EntryPolicy::target});
+        Job job({.nodes = 2, .ranks_per_node = 4, .loss = 0.02, .jitter_ns = 4000},
+                {.policy = EntryPolicy::target});
         job.create_groups();
         job.round(job.random_routing(32));
-        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) packets[run] += job.mesh.device(rank).packets_sent();
+        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+            packets[run] += job.mesh.device(rank).packets_sent();
         times[run] = job.mesh.now_ns();
     }
     EXPECT_EQ(packets[0], packets[1]);
@@ -238,7 +260,8 @@ TEST(EpCalls, SameSeedSamePackets) {
 
 // Numbers of calls are 16 bits.
 TEST(EpCalls, CallNumbersWrap) {
-    Job job({.nodes = 2, .ranks_per_node = 1}, {.experts_per_rank = 1, .topk = 1, .hidden = 128, .max_tokens = 2});
+    Job job({.nodes = 2, .ranks_per_node = 1},
+            {.experts_per_rank = 1, .topk = 1, .hidden = 128, .max_tokens = 2});
     job.create_groups();
     Routing routing = empty_routing(job);
     std::vector<Call> calls = job.dispatch_calls(routing, 0);
@@ -249,7 +272,8 @@ TEST(EpCalls, CallNumbersWrap) {
         }
         for (std::uint32_t rank = 0; rank < 2; ++rank) {
             std::optional<regmap::Completion> completion;
-            job.mesh.run_until([&] { return (completion = job.mesh.device(rank).poll()).has_value(); }, 100'000'000);
+            job.mesh.run_until([&] { return (completion = job.mesh.device(rank).poll()).has_value(); },
+                               100'000'000);
             ASSERT_TRUE(completion) << "call " << call;
             ASSERT_EQ(completion->status, Status::ok) << "call " << call;
         }

@@ -1,4 +1,5 @@
-// Calls that cannot succeed: everybody concerned hears why, nobody hangs, nothing leaks, and the next call works.
+// Calls that cannot succeed: everybody concerned hears why, nobody hangs, nothing leaks, and the next call
+// works.
 
 #include "ep_job.hpp"
 
@@ -7,9 +8,11 @@ namespace {
 
 constexpr std::uint64_t bit(std::uint32_t rank) { return std::uint64_t{1} << rank; }
 
-void expect_statuses(Job& job, const std::vector<Call>& calls, std::uint32_t culprit, Status of_culprit, Status of_others) {
+void expect_statuses(Job& job, const std::vector<Call>& calls, std::uint32_t culprit, Status of_culprit,
+                     Status of_others) {
     for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-        EXPECT_EQ(job.status_of(rank, calls[rank]), rank == culprit ? of_culprit : of_others) << "rank " << rank;
+        EXPECT_EQ(job.status_of(rank, calls[rank]), rank == culprit ? of_culprit : of_others)
+            << "rank " << rank;
     }
 }
 
@@ -21,7 +24,8 @@ TEST(EpFailures, AnExpertThatDoesNotExist) {
         const Routing good = routing;
         job.add_token(routing[4], [&](std::uint32_t k) { return k == 3 ? expert : 0; });
         std::vector<Call> calls;
-        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) calls.push_back(job.dispatch_call(rank, rank == 4 ? routing : good, 0, 200));
+        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+            calls.push_back(job.dispatch_call(rank, rank == 4 ? routing : good, 0, 200));
         job.post_all(calls);
         expect_statuses(job, calls, 4, Status::invalid_expert, Status::aborted);
         job.round(good);
@@ -84,7 +88,8 @@ TEST(EpFailures, CapacityTooSmallPlacesNothing) {
         for (int t = 0; t < 8; ++t) job.add_token(rank, [&](std::uint32_t k) { return k; });
     }
     std::vector<Call> calls;
-    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) calls.push_back(job.dispatch_call(rank, routing, 0, rank == 1 ? 31 : 40));
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+        calls.push_back(job.dispatch_call(rank, routing, 0, rank == 1 ? 31 : 40));
     job.post_all(calls);
     expect_statuses(job, calls, 1, Status::capacity_exceeded, Status::aborted);
     const regmap::EpRequest& request = calls[1].request;
@@ -100,12 +105,13 @@ TEST(EpFailures, GroupsThatDisagree) {
         const char* what;
         void (*spoil)(regmap::GroupParameters&);
     };
-    const Case cases[] = {{"topk", [](regmap::GroupParameters& p) { p.topk = 3; }},
-                          {"experts", [](regmap::GroupParameters& p) { p.experts *= 2; }},
-                          {"hidden", [](regmap::GroupParameters& p) { p.hidden = 128; }},
-                          {"max_tokens", [](regmap::GroupParameters& p) { p.max_tokens = 16; }},
-                          {"policy", [](regmap::GroupParameters& p) { p.entry_policy = EntryPolicy::target; }},
-                          {"format", [](regmap::GroupParameters& p) { p.dispatch_format = RowFormat::e4m3_f32; }}};
+    const Case cases[] = {
+        {"topk", [](regmap::GroupParameters& p) { p.topk = 3; }},
+        {"experts", [](regmap::GroupParameters& p) { p.experts *= 2; }},
+        {"hidden", [](regmap::GroupParameters& p) { p.hidden = 128; }},
+        {"max_tokens", [](regmap::GroupParameters& p) { p.max_tokens = 16; }},
+        {"policy", [](regmap::GroupParameters& p) { p.entry_policy = EntryPolicy::target; }},
+        {"format", [](regmap::GroupParameters& p) { p.dispatch_format = RowFormat::e4m3_f32; }}};
     for (const Case& one : cases) {
         for (const std::uint32_t culprit : {0U, 3U}) {
             SCOPED_TRACE(one.what);
@@ -119,7 +125,8 @@ TEST(EpFailures, GroupsThatDisagree) {
             const std::vector<Call> calls = job.dispatch_calls(routing, 0);
             job.post_all(calls);
             for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-                EXPECT_EQ(job.status_of(rank, calls[rank], 1'000'000), Status::parameter_mismatch) << "rank " << rank;
+                EXPECT_EQ(job.status_of(rank, calls[rank], 1'000'000), Status::parameter_mismatch)
+                    << "rank " << rank;
             }
             job.expect_nothing_left();
         }
@@ -134,10 +141,12 @@ TEST(EpFailures, RanksThatPostDifferentCalls) {
             const Routing routing = job.random_routing(16);
             job.round(routing);
             std::vector<Call> calls = job.dispatch_calls(routing, 0);
-            calls[culprit] = other_is_combine ? job.combine_call(culprit, routing, 0) : job.cached_calls(routing, 0)[culprit];
+            calls[culprit] = other_is_combine ? job.combine_call(culprit, routing, 0)
+                                              : job.cached_calls(routing, 0)[culprit];
             job.post_all(calls);
             for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
-                EXPECT_EQ(job.status_of(rank, calls[rank], 10'000'000), Status::parameter_mismatch) << "rank " << rank;
+                EXPECT_EQ(job.status_of(rank, calls[rank], 10'000'000), Status::parameter_mismatch)
+                    << "rank " << rank;
             }
             job.round(routing);
             job.expect_nothing_left();
@@ -233,7 +242,8 @@ void round_of_survivors(Job& job, std::uint32_t dead, const Routing& routing) {
         }
         for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
             if (rank == dead) continue;
-            EXPECT_EQ(job.status_of(rank, (*calls)[rank], 20'000'000), Status::rank_failed) << "rank " << rank;
+            EXPECT_EQ(job.status_of(rank, (*calls)[rank], 20'000'000), Status::rank_failed)
+                << "rank " << rank;
             EXPECT_EQ(job.result(rank, (*calls)[rank]).failed_ranks[0], bit(dead));
             EXPECT_EQ(job.result(rank, (*calls)[rank]).missing_rows, 0U);
             if (calls == &dispatch) job.check_dispatch(rank, left, dispatch, Status::rank_failed);
@@ -262,16 +272,19 @@ TEST(EpFailures, ADeadRankIsReportedAndNotWaitedFor) {
             EXPECT_EQ(job.status_of(rank, calls[rank]), Status::rank_failed) << "rank " << rank;
             EXPECT_NE(job.result(rank, calls[rank]).failed_ranks[0] & bit(dead), 0U);
             // No row to the other node went by way of the dead one.
-            if (job.node_of(rank) != job.node_of(dead)) job.check_dispatch(rank, living, calls, Status::rank_failed);
+            if (job.node_of(rank) != job.node_of(dead))
+                job.check_dispatch(rank, living, calls, Status::rank_failed);
         }
-        EXPECT_LE(job.mesh.now_ns() - start_ns, 10'000'000U) << "two time limits of a queue pair and a little";
+        EXPECT_LE(job.mesh.now_ns() - start_ns, 10'000'000U)
+            << "two time limits of a queue pair and a little";
         round_of_survivors(job, dead, routing);
         round_of_survivors(job, dead, job.random_routing(32));
         job.expect_nothing_left();
     }
 }
 
-// Whenever it happens: nobody hangs, nobody reads memory of a call that is over, nothing leaks, and the rest goes on.
+// Whenever it happens: nobody hangs, nobody reads memory of a call that is over, nothing leaks, and the rest
+// goes on.
 TEST(EpFailures, ARankDiesInTheMiddle) {
     const std::uint64_t seed = job_seed(5);
     SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
@@ -279,7 +292,11 @@ TEST(EpFailures, ARankDiesInTheMiddle) {
     for (int run = 0; run < 60; ++run) {
         SCOPED_TRACE("run " + std::to_string(run));
         const auto dead = static_cast<std::uint32_t>(random() % 6);
-        Job job({.nodes = 3, .ranks_per_node = 2, .jitter_ns = 3000, .accumulators = run % 2 == 0 ? 256U : 8U, .seed = random()},
+        Job job({.nodes = 3,
+                 .ranks_per_node = 2,
+                 .jitter_ns = 3000,
+                 .accumulators = run % 2 == 0 ? 256U : 8U,
+                 .seed = random()},
                 {.hidden = 512, .policy = static_cast<EntryPolicy>(run % 3)});
         job.create_groups();
         const Routing routing = job.random_routing(32);
@@ -290,7 +307,8 @@ TEST(EpFailures, ARankDiesInTheMiddle) {
         for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
             if (rank == dead) continue;
             const Status status = job.status_of(rank, dispatch[rank], 50'000'000);
-            EXPECT_TRUE(status == Status::ok || status == Status::rank_failed) << "status " << static_cast<int>(status);
+            EXPECT_TRUE(status == Status::ok || status == Status::rank_failed)
+                << "status " << static_cast<int>(status);
         }
         const std::vector<Call> combine = job.combine_calls(routing, 0);
         for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
@@ -299,7 +317,8 @@ TEST(EpFailures, ARankDiesInTheMiddle) {
         for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
             if (rank == dead) continue;
             const Status status = job.status_of(rank, combine[rank], 50'000'000);
-            EXPECT_TRUE(status == Status::ok || status == Status::rank_failed) << "status " << static_cast<int>(status);
+            EXPECT_TRUE(status == Status::ok || status == Status::rank_failed)
+                << "status " << static_cast<int>(status);
         }
         // By now each living rank has met the dead one, or will in the next call.
         const std::vector<Call> meeting = job.dispatch_calls(routing, 0);
@@ -327,8 +346,10 @@ TEST(EpFailures, DestroyingTheGroupAbortsItsCalls) {
     request.opcode = regmap::AdminOpcode::destroy_group;
     request.object = 0;
     EXPECT_EQ(job.mesh.device(0).admin(request).status, Status::ok);
-    for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(job.status_of(rank, calls[rank], 1'000'000), Status::aborted);
-    for (std::uint32_t rank = 1; rank < 4; ++rank) EXPECT_EQ(job.mesh.device(rank).admin(request).status, Status::ok);
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+        EXPECT_EQ(job.status_of(rank, calls[rank], 1'000'000), Status::aborted);
+    for (std::uint32_t rank = 1; rank < 4; ++rank)
+        EXPECT_EQ(job.mesh.device(rank).admin(request).status, Status::ok);
     EXPECT_EQ(job.mesh.device(0).admin(request).status, Status::invalid_group);
     job.mesh.run_for(10'000'000);
     job.create_groups();
@@ -343,15 +364,23 @@ TEST(EpFailures, GroupsThatCannotBeMade) {
         void (*spoil)(regmap::GroupParameters&);
     };
     const Case cases[] = {
-        {Status::limit_exceeded, [](regmap::GroupParameters& p) { p.experts = 4 * 63; }},  // counts of 260 bytes, MTU 256
-        {Status::invalid_qp, [](regmap::GroupParameters& p) { p.mtu_bytes = 512; }},       // not the queue pairs'
+        {Status::limit_exceeded,
+         [](regmap::GroupParameters& p) { p.experts = 4 * 63; }},  // counts of 260 bytes, MTU 256
+        {Status::invalid_qp, [](regmap::GroupParameters& p) { p.mtu_bytes = 512; }},  // not the queue pairs'
         {Status::invalid_parameter, [](regmap::GroupParameters& p) { p.hidden = 130; }},
         {Status::invalid_parameter, [](regmap::GroupParameters& p) { p.experts = 7; }},
         {Status::invalid_parameter, [](regmap::GroupParameters& p) { p.ranks_per_node = 3; }},
         {Status::invalid_parameter, [](regmap::GroupParameters& p) { p.rank = 1; }},
-        {Status::limit_exceeded, [](regmap::GroupParameters& p) { p.max_tokens = 16384; p.hidden = 16384; }},
+        {Status::limit_exceeded,
+         [](regmap::GroupParameters& p) {
+             p.max_tokens = 16384;
+             p.hidden = 16384;
+         }},
         {Status::limit_exceeded, [](regmap::GroupParameters& p) { p.handles = 9; }},
-        {Status::invalid_length, [](regmap::GroupParameters& p) { p.ranks = 2; p.experts = 8; }}};
+        {Status::invalid_length, [](regmap::GroupParameters& p) {
+             p.ranks = 2;
+             p.experts = 8;
+         }}};
     for (const Case& one : cases) {
         regmap::GroupParameters parameters = job.parameters(0);
         one.spoil(parameters);

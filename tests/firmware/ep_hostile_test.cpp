@@ -1,4 +1,5 @@
-// A peer that lies, and frames that do not fit: counted or refused, nothing placed outside the outputs, no crash.
+// A peer that lies, and frames that do not fit: counted or refused, nothing placed outside the outputs, no
+// crash.
 
 #include "ep_job.hpp"
 
@@ -31,7 +32,8 @@ class Liar {
     std::mt19937_64 random_;
 };
 
-void lie_about_row(Liar& liar, Packet& packet, std::uint32_t row_bytes, std::uint32_t mtu, std::uint16_t operation) {
+void lie_about_row(Liar& liar, Packet& packet, std::uint32_t row_bytes, std::uint32_t mtu,
+                   std::uint16_t operation) {
     packet.opcode = Opcode::mp_ep_row;
     packet.row = RowHeader{};
     packet.row.group = static_cast<std::uint8_t>(liar.near(0));
@@ -43,7 +45,8 @@ void lie_about_row(Liar& liar, Packet& packet, std::uint32_t row_bytes, std::uin
     for (std::uint32_t& index : packet.row.index) index = liar.number(64);
     packet.row.choice_count = static_cast<std::uint8_t>(liar.below(20));
     for (Choice& choice : packet.row.choices) {
-        choice = {static_cast<std::uint16_t>(liar.number(16)), static_cast<std::uint8_t>(liar.number(4)), 1.0F};
+        choice = {static_cast<std::uint16_t>(liar.number(16)), static_cast<std::uint8_t>(liar.number(4)),
+                  1.0F};
     }
     packet.message_bytes = liar.near(row_bytes);
     packet.message_offset = static_cast<std::uint32_t>(liar.below(3)) * mtu;
@@ -84,7 +87,8 @@ std::vector<std::uint8_t> lie_about_counts(Liar& liar) {
 }
 
 /// Delivers a packet that `liar_rank` could have sent to `victim`, in the place the window expects next.
-void deliver_lie(Job& job, Liar& liar, std::uint32_t victim, std::uint32_t liar_rank, std::uint16_t operation) {
+void deliver_lie(Job& job, Liar& liar, std::uint32_t victim, std::uint32_t liar_rank,
+                 std::uint16_t operation) {
     MeshDevice& device = job.mesh.device(victim);
     Packet packet;
     const EpGroup& group = device.ep().groups()[0];
@@ -102,7 +106,8 @@ void deliver_lie(Job& job, Liar& liar, std::uint32_t victim, std::uint32_t liar_
             break;
     }
     if (packet.opcode != Opcode::mp_ep_control) {
-        const std::uint32_t rest = packet.message_bytes - std::min(packet.message_offset, packet.message_bytes);
+        const std::uint32_t rest =
+            packet.message_bytes - std::min(packet.message_offset, packet.message_bytes);
         data = liar.bytes(std::min(rest, mtu));
     }
     packet.payload_bytes = static_cast<std::uint16_t>(data.size());
@@ -127,7 +132,8 @@ void deliver_frame(Job& job, Liar& liar, std::uint32_t victim, std::uint16_t ope
     frame.index = liar.number(64);
     frame.offset = liar.number(2) * job.mesh.options().mtu_bytes;
     frame.length = liar.near(std::min(group.row_bytes, job.mesh.options().mtu_bytes));
-    // A pull names an accumulator that its sender has: none here, so that its answer is the sender's problem alone.
+    // A pull names an accumulator that its sender has: none here, so that its answer is the sender's problem
+    // alone.
     frame.tag = 0xffff << 8;
     frame.choice_count = static_cast<std::uint8_t>(liar.below(20));
     std::vector<std::uint8_t> data;
@@ -150,14 +156,16 @@ TEST(EpHostile, LiesAtAnyMoment) {
     for (std::uint64_t run = 0; run < 150; ++run) {
         SCOPED_TRACE("run " + std::to_string(run));
         Liar liar(seed * 1000 + run);
-        Job job({.nodes = 2, .ranks_per_node = 2, .seed = seed + run}, {.policy = static_cast<EntryPolicy>(run % 3), .timeout_us = 2000});
+        Job job({.nodes = 2, .ranks_per_node = 2, .seed = seed + run},
+                {.policy = static_cast<EntryPolicy>(run % 3), .timeout_us = 2000});
         job.create_groups();
         const Routing routing = job.random_routing(32);
         const std::uint32_t victim = 0;
         const auto liar_rank = static_cast<std::uint32_t>(2 + liar.below(2));
         for (std::uint16_t operation = 1; operation <= 4; ++operation) {
             const bool dispatches = operation % 2 == 1;
-            const std::vector<Call> calls = dispatches ? job.dispatch_calls(routing, 0) : job.combine_calls(routing, 0);
+            const std::vector<Call> calls =
+                dispatches ? job.dispatch_calls(routing, 0) : job.combine_calls(routing, 0);
             job.post_all(calls);
             for (int lie = 0; lie < 40; ++lie) {
                 if (liar.below(4) == 0) deliver_frame(job, liar, victim, operation);

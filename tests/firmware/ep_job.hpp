@@ -55,7 +55,7 @@ inline std::uint16_t to_bf16(float value) {
 /// One call of one rank: its request and where its buffers lie.
 struct Call {
     regmap::EpRequest request;
-    std::vector<std::uint8_t> x;        ///< As given.
+    std::vector<std::uint8_t> x;  ///< As given.
     std::vector<std::uint8_t> scales;
     std::uint32_t capacity = 0;
 };
@@ -130,7 +130,9 @@ class Job {
 
     [[nodiscard]] std::uint32_t ranks() const { return mesh.options().ranks(); }
     [[nodiscard]] std::uint32_t experts() const { return ranks() * options_.experts_per_rank; }
-    [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const { return rank / mesh.options().ranks_per_node; }
+    [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const {
+        return rank / mesh.options().ranks_per_node;
+    }
     [[nodiscard]] std::uint32_t rank_of(std::int64_t expert) const {
         return static_cast<std::uint32_t>(expert) / options_.experts_per_rank;
     }
@@ -140,14 +142,17 @@ class Job {
     [[nodiscard]] std::size_t scale_bytes() const {
         return options_.format == RowFormat::bf16 ? 0 : options_.hidden / 128 * std::size_t{4};
     }
-    [[nodiscard]] std::uint32_t qpn(std::uint32_t rank, std::uint32_t peer) const { return qps_[rank][peer].qpn; }
+    [[nodiscard]] std::uint32_t qpn(std::uint32_t rank, std::uint32_t peer) const {
+        return qps_[rank][peer].qpn;
+    }
 
     /// Uniform; now and then no expert, or one twice.
     Routing random_routing(std::uint32_t max_tokens) {
         Routing routing(ranks());
         for (RankTokens& rank : routing) {
             const std::uint64_t tokens = random_() % (max_tokens + 1);
-            for (std::uint64_t t = 0; t < tokens; ++t) add_token(rank, [&](std::uint32_t) { return random_expert(); });
+            for (std::uint64_t t = 0; t < tokens; ++t)
+                add_token(rank, [&](std::uint32_t) { return random_expert(); });
         }
         return routing;
     }
@@ -168,7 +173,8 @@ class Job {
 
     // Reference.
 
-    [[nodiscard]] bool goes_to(const Routing& routing, std::uint32_t source, std::uint32_t token, std::uint32_t rank) const {
+    [[nodiscard]] bool goes_to(const Routing& routing, std::uint32_t source, std::uint32_t token,
+                               std::uint32_t rank) const {
         for (const std::int64_t expert : routing[source].experts[token]) {
             if (expert >= 0 && rank_of(expert) == rank) return true;
         }
@@ -195,7 +201,8 @@ class Job {
     }
     regmap::MemoryRange filled(std::uint32_t rank, const std::vector<std::uint8_t>& bytes) {
         const regmap::MemoryRange made = range(rank, bytes.size());
-        if (!bytes.empty()) std::memcpy(mesh.device(rank).bytes(made.address, bytes.size()), bytes.data(), bytes.size());
+        if (!bytes.empty())
+            std::memcpy(mesh.device(rank).bytes(made.address, bytes.size()), bytes.data(), bytes.size());
         return made;
     }
     std::vector<std::uint8_t> random_bytes(std::size_t count) {
@@ -204,7 +211,8 @@ class Job {
         return bytes;
     }
 
-    Call dispatch_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle, std::uint32_t capacity) {
+    Call dispatch_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle,
+                       std::uint32_t capacity) {
         const RankTokens& tokens = routing[rank];
         const auto count = static_cast<std::uint32_t>(tokens.experts.size());
         Call call;
@@ -239,13 +247,15 @@ class Job {
         return call;
     }
 
-    /// Expert outputs for a rank's received rows: values of any size and sign, so that the order of additions shows.
+    /// Expert outputs for a rank's received rows: values of any size and sign, so that the order of additions
+    /// shows.
     Call combine_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle) {
         const std::size_t rows = expected_rows(routing, rank).size();
         Call call;
         std::vector<std::uint16_t> values(rows * options_.hidden);
         for (std::uint16_t& value : values) {
-            const float magnitude = std::ldexp(static_cast<float>(random_() % 255 + 1), static_cast<int>(random_() % 12) - 6);
+            const float magnitude =
+                std::ldexp(static_cast<float>(random_() % 255 + 1), static_cast<int>(random_() % 12) - 6);
             value = to_bf16(random_() % 2 == 0 ? magnitude : -magnitude);
         }
         call.x.resize(values.size() * 2);
@@ -258,14 +268,16 @@ class Job {
         request.x = filled(rank, call.x);
         request.recv_x = range(rank, routing[rank].experts.size() * options_.hidden * 2);
         request.result = range(rank, sizeof(regmap::EpResult));
-        mesh.device(rank).allow_place(request.recv_x.address, routing[rank].experts.size() * options_.hidden * 2);
+        mesh.device(rank).allow_place(request.recv_x.address,
+                                      routing[rank].experts.size() * options_.hidden * 2);
         return call;
     }
 
     void post(std::uint32_t rank, const Call& call) { mesh.device(rank).post(call.request); }
 
     /// Waits for the completion of `call`; others that come meanwhile are kept.
-    std::optional<regmap::Completion> wait(std::uint32_t rank, const Call& call, std::uint64_t limit_ns = 5'000'000'000) {
+    std::optional<regmap::Completion> wait(std::uint32_t rank, const Call& call,
+                                           std::uint64_t limit_ns = 5'000'000'000) {
         auto& seen = completions_[rank];
         const std::uint64_t user_data = call.request.user_data;
         mesh.run_until(
@@ -311,7 +323,8 @@ class Job {
     }
     std::vector<Call> combine_calls(const Routing& routing, std::uint32_t handle) {
         std::vector<Call> calls;
-        for (std::uint32_t rank = 0; rank < ranks(); ++rank) calls.push_back(combine_call(rank, routing, handle));
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+            calls.push_back(combine_call(rank, routing, handle));
         return calls;
     }
     void post_all(const std::vector<Call>& calls) {
@@ -357,7 +370,8 @@ class Job {
                       choices_of(routing, rank * options_.experts_per_rank + expert));
         }
         for (std::uint32_t source = 0; source < ranks(); ++source) {
-            EXPECT_EQ(device.load<std::uint32_t>(counts + (options_.experts_per_rank + source) * 4), by_source[source]);
+            EXPECT_EQ(device.load<std::uint32_t>(counts + (options_.experts_per_rank + source) * 4),
+                      by_source[source]);
         }
     }
 
@@ -371,7 +385,8 @@ class Job {
             const std::vector<std::uint16_t> expected = combined(routing, rows, calls, rank, token);
             std::vector<std::uint16_t> actual(options_.hidden);
             const std::size_t length = expected.size() * 2;
-            std::memcpy(actual.data(), device.bytes(calls[rank].request.recv_x.address + token * length, length), length);
+            std::memcpy(actual.data(),
+                        device.bytes(calls[rank].request.recv_x.address + token * length, length), length);
             ASSERT_EQ(actual, expected) << "token " << token;
         }
     }
@@ -428,12 +443,16 @@ class Job {
     void check_row(MeshDevice& device, const regmap::EpRequest& request, std::size_t slot, const Call& sent,
                    std::uint32_t source, std::uint32_t token) {
         const std::uint64_t name = std::uint64_t{source} << 32 | token;
-        ASSERT_EQ(device.load<std::uint64_t>(request.recv_source.address + slot * 8), name) << "slot " << slot;
+        ASSERT_EQ(device.load<std::uint64_t>(request.recv_source.address + slot * 8), name)
+            << "slot " << slot;
         const std::uint8_t* data = device.bytes(request.recv_x.address + slot * data_bytes(), data_bytes());
-        ASSERT_EQ(std::memcmp(data, sent.x.data() + token * data_bytes(), data_bytes()), 0) << "slot " << slot;
+        ASSERT_EQ(std::memcmp(data, sent.x.data() + token * data_bytes(), data_bytes()), 0)
+            << "slot " << slot;
         if (scale_bytes() == 0) return;
-        const std::uint8_t* scales = device.bytes(request.recv_x_scales.address + slot * scale_bytes(), scale_bytes());
-        ASSERT_EQ(std::memcmp(scales, sent.scales.data() + token * scale_bytes(), scale_bytes()), 0) << "slot " << slot;
+        const std::uint8_t* scales =
+            device.bytes(request.recv_x_scales.address + slot * scale_bytes(), scale_bytes());
+        ASSERT_EQ(std::memcmp(scales, sent.scales.data() + token * scale_bytes(), scale_bytes()), 0)
+            << "slot " << slot;
     }
 
     [[nodiscard]] std::uint32_t choices_of(const Routing& routing, std::int64_t expert) const {
@@ -446,8 +465,10 @@ class Job {
         return count;
     }
 
-    /// FP32 in rank order within a node, rounded; FP32 in node order over the nodes, rounded; zeros for no expert.
-    [[nodiscard]] std::vector<std::uint16_t> combined(const Routing& routing, const std::vector<std::vector<SourceToken>>& rows,
+    /// FP32 in rank order within a node, rounded; FP32 in node order over the nodes, rounded; zeros for no
+    /// expert.
+    [[nodiscard]] std::vector<std::uint16_t> combined(const Routing& routing,
+                                                      const std::vector<std::vector<SourceToken>>& rows,
                                                       const std::vector<Call>& calls, std::uint32_t source,
                                                       std::uint32_t token) const {
         std::vector<std::uint16_t> sum(options_.hidden, 0);

@@ -1,4 +1,5 @@
-// Dispatch and combine of healthy groups against a slow and obvious reference: every shape, policy, format and MTU.
+// Dispatch and combine of healthy groups against a slow and obvious reference: every shape, policy, format
+// and MTU.
 
 #include "ep_job.hpp"
 
@@ -19,13 +20,18 @@ std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stre
 class EpRounds : public ::testing::TestWithParam<Shape> {};
 
 MeshOptions mesh_of(const Shape& shape, std::uint64_t seed) {
-    return {.nodes = shape.nodes, .ranks_per_node = shape.ranks_per_node, .jitter_ns = 3000, .mtu_bytes = shape.mtu_bytes, .seed = seed};
+    return {.nodes = shape.nodes,
+            .ranks_per_node = shape.ranks_per_node,
+            .jitter_ns = 3000,
+            .mtu_bytes = shape.mtu_bytes,
+            .seed = seed};
 }
 
 TEST_P(EpRounds, ManyCallsOnTheSameHandle) {
     const std::uint64_t seed = job_seed(1);
     SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
-    Job job(mesh_of(GetParam(), seed), {.experts_per_rank = 4, .format = GetParam().format, .policy = GetParam().policy});
+    Job job(mesh_of(GetParam(), seed),
+            {.experts_per_rank = 4, .format = GetParam().format, .policy = GetParam().policy});
     job.create_groups();
     for (int call = 0; call < 4; ++call) {
         job.round(job.random_routing(32));

@@ -66,7 +66,7 @@ struct DeviceConfig {
     std::uint32_t max_memory_regions = 4096;
     std::uint32_t max_groups = 4;
     std::uint16_t transmit_credits = 6;        ///< Data packets a plane takes ahead of the wire.
-    std::uint32_t base_rtt_ns = 3000;          ///< Round trip of an idle fabric across leaves.
+    std::uint32_t base_rtt_ns = 5500;          ///< Of a full packet across leaves of an idle fabric, host read included.
     std::uint32_t plane_rate_gbps = 100;
     std::uint32_t accumulators = 256;          ///< Of the reduce engine, `accumulator_elements` FP32 each.
     std::uint32_t accumulator_elements = 2048;

@@ -23,7 +23,7 @@ struct CongestionConfig {
 /// at most to one half, at most once a base round trip. At most 1.5 times the bandwidth-delay product.
 class CongestionWindow {
   public:
-    /// Starts anew at one bandwidth-delay product.
+    /// Starts anew with a few packets: a device has many queue pairs, and many may go to one other.
     constexpr void reset(const CongestionConfig& config) {
         config_ = config;
         min_rtt_ns_ = 0;
@@ -33,7 +33,8 @@ class CongestionWindow {
         last_decrease_ns_ = 0;
         decreased_ = false;
         credit_ = 0;
-        window_ = clamped(bandwidth_delay_bytes());
+        starting_ = true;
+        window_ = clamped(std::min<std::uint64_t>(bandwidth_delay_bytes(), initial_packets * config.mtu_bytes));
     }
 
     [[nodiscard]] constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>(window_); }
@@ -45,7 +46,7 @@ class CongestionWindow {
     /// Round trip without queues.
     [[nodiscard]] constexpr std::uint32_t base_rtt_ns() const {
         const std::uint32_t base = config_.base_rtt_ns;
-        return min_rtt_ns_ == 0 ? base : std::clamp(min_rtt_ns_, base, 4 * base);
+        return min_rtt_ns_ == 0 ? base : std::clamp(min_rtt_ns_, base / 2, base);
     }
 
     /// Smallest round trip seen; 0 before the first.
@@ -60,8 +61,10 @@ class CongestionWindow {
         const std::uint64_t target = base_rtt_ns();
         const std::uint64_t delay = rtt_ns > target ? rtt_ns - target : 0;
         const bool high = delay > target;
+        if (marked || 2 * delay > target) starting_ = false;
+        if (starting_) return grow(acked_bytes, window_);
         if (!marked && !high)
-            grow(acked_bytes, (window_ / 2 + config_.mtu_bytes / 4) * (target - delay) / target);
+            grow(acked_bytes, (2 * config_.mtu_bytes + window_ / 16) * (target - delay) / target);
         else if (!marked) grow(acked_bytes, config_.mtu_bytes);
         else if (high) shrink(now_ns);
     }
@@ -75,7 +78,7 @@ class CongestionWindow {
     constexpr void on_timeout() { set(window_ / 2); }
 
   private:
-    static constexpr std::uint64_t growth_round_trips = 4;  ///< One BDP takes at least so many to gain.
+    static constexpr std::uint64_t initial_packets = 8;
 
     [[nodiscard]] constexpr std::uint64_t bandwidth_delay_bytes() const {
         return std::uint64_t{config_.rate_gbps} * base_rtt_ns() / 8;
@@ -131,6 +134,7 @@ class CongestionWindow {
     std::uint32_t smoothed_rtt_ns_ = 0;
     std::uint32_t deviation_ns_ = 0;
     bool decreased_ = false;
+    bool starting_ = false;  ///< No queue seen yet: the window doubles each round trip.
 };
 
 }  // namespace plait::firmware

@@ -9,6 +9,7 @@
 #include <plait/firmware/ep_control.hpp>
 #include <plait/firmware/ep_dispatch.hpp>
 #include <plait/firmware/ep_ending.hpp>
+#include <plait/firmware/ep_frames.hpp>
 #include <plait/firmware/ep_group.hpp>
 #include <plait/firmware/ep_partials.hpp>
 #include <plait/firmware/ep_pools.hpp>
@@ -25,7 +26,8 @@ namespace plait::firmware {
 template <class Context>
 class Ep {
   public:
-    static constexpr std::uint32_t create_label = 0xffffffffU;  ///< Of the fetch of a group's parameters.
+    static constexpr std::uint32_t local_row_tag = 0x80000000U;  ///< Bit of the tags of own-node rows.
+    static constexpr std::uint32_t create_label = 0xffffffffU;   ///< Of the fetch of a group's parameters.
 
     Ep(Context& context, Arena& arena)
         : context_(context),
@@ -35,7 +37,8 @@ class Ep {
           partials_(*this),
           ending_(*this),
           setup_(*this),
-          calls_(*this) {
+          calls_(*this),
+          frames_(*this) {
         const DeviceConfig& config = context.config();
         const std::uint32_t groups = std::min(config.max_groups, max_groups);
         groups_ = arena.make<EpGroup>(groups);
@@ -147,7 +150,7 @@ class Ep {
         if (group == nullptr) return NackReason::unknown_operation;
         const std::uint32_t source = rank_of_sender(*group, event.packet);
         if (source == no_index || event.buffer == 0) return NackReason::invalid_request;
-        return dispatch_.on_row(*group, group->handles[row.handle], source, event);
+        return dispatch_.receive().on_row(*group, group->handles[row.handle], source, event);
     }
 
     NackReason on_partial(const PacketEvent& event) {
@@ -182,25 +185,11 @@ class Ep {
     // Events of the device.
 
     void on_scale_up(const ScaleUpEvent& event) {
-        take_frame(event);
+        frames_.take(event);
         if (event.buffer != 0) context_.hal().release(event.buffer);
     }
 
-    void on_scale_up_sent(std::uint32_t tag) {
-        const std::uint32_t number = (tag >> 8) & 0x7f;
-        const std::uint32_t handle_index = tag & 0xff;
-        if ((tag & local_row_tag) != 0) {
-            if (number < groups_.size() && handle_index < groups_[number].handles.size()) {
-                local_row_sent(groups_[number], groups_[number].handles[handle_index], (tag >> 16) & 0x7fff);
-            }
-            return;
-        }
-        for (EpGroup& group : groups_) {
-            for (EpHandle& handle : group.handles) {
-                if (combine_.contribution_sent(group, handle, tag)) return;
-            }
-        }
-    }
+    void on_scale_up_sent(std::uint32_t tag) { frames_.sent(tag); }
 
     void on_fetched(std::uint32_t label, Status status, std::span<const std::uint8_t> bytes) {
         if (label == create_label) return setup_.group_parameters(status, bytes);
@@ -311,6 +300,15 @@ class Ep {
         return true;
     }
 
+    std::span<EpGroup> mutable_groups() { return groups_; }
+
+    /// nullptr: there is no such group or handle.
+    EpGroup* find(std::uint32_t group, std::uint32_t handle) {
+        if (group >= groups_.size() || !groups_[group].active || handle >= groups_[group].handles.size())
+            return nullptr;
+        return &groups_[group];
+    }
+
     void hurry(EpGroup& group, EpHandle& handle) { calls_.hurry(group, handle); }
 
     void begin_combine(EpGroup& group, EpHandle& handle) {
@@ -338,24 +336,15 @@ class Ep {
         serve_all(group, handle);
     }
     void try_end(EpGroup& group, EpHandle& handle) { ending_.try_end(group, handle); }
-
     void complete(const EpGroup& group, const regmap::EpRequest& request, std::uint16_t request_index,
                   Status status, std::uint32_t length) {
-        regmap::Completion completion{};
-        completion.user_data = request.user_data;
-        completion.object = group.number;
-        completion.length = length;
-        completion.request_index = request_index;
-        completion.opcode = static_cast<std::uint8_t>(request.opcode);
-        completion.status = status;
-        context_.queues().complete(group.queue, completion);
+        ending_.complete(group, request, request_index, status, length);
     }
 
   private:
     static constexpr std::uint32_t max_groups =
         15;  // fetch labels have four bits for the group; the 16th is create_label
     static constexpr std::uint32_t max_accumulators = 0xffff;
-    static constexpr std::uint32_t local_row_tag = 0x80000000U;
 
     void start() {
         setup_.start(groups_, memory_);
@@ -366,60 +355,9 @@ class Ep {
         combining_ = 0;
     }
 
-    EpGroup* find(std::uint32_t group, std::uint32_t handle) {
-        if (group >= groups_.size() || !groups_[group].active || handle >= groups_[group].handles.size())
-            return nullptr;
-        return &groups_[group];
-    }
-
-    [[nodiscard]] static std::uint32_t rank_of_device(const EpGroup& group, std::uint32_t device) {
-        const std::uint32_t rank = device - group.parameters.first_device;
-        return rank < group.parameters.ranks ? rank : no_index;
-    }
-
-    /// Ranks of other nodes only: the own node's do not send packets.
-    [[nodiscard]] static std::uint32_t rank_of_sender(const EpGroup& group, const Packet& packet) {
-        const std::uint32_t rank = rank_of_device(group, packet.source_device);
-        return rank != no_index && !group.is_local(rank) ? rank : no_index;
-    }
-
     [[nodiscard]] std::uint32_t rank_of_qp(const EpGroup& group, std::uint32_t qpn) const {
         const std::uint32_t rank = rank_of_device(group, context_.transport().peer_of(qpn));
         return rank != no_index && group.qpn[rank] == qpn ? rank : no_index;
-    }
-
-    void take_frame(const ScaleUpEvent& event) {
-        const ScaleUpHeader& frame = event.header;
-        EpGroup* group = find(frame.group, frame.handle);
-        auto& hal = context_.hal();
-        if (frame.kind == regmap::ScaleUpKind::contribution) return combine_.gather().on_refusal(frame);
-        if (group == nullptr || frame.source_local >= group->parameters.ranks_per_node ||
-            frame.source_rank >= group->parameters.ranks) {
-            if (frame.kind == regmap::ScaleUpKind::pull)
-                combine_.refuse_pull(frame, regmap::DropReason::unknown_operation);
-            else hal.count_drop(regmap::DropReason::unknown_operation);
-            return;
-        }
-        EpHandle& handle = group->handles[frame.handle];
-        switch (frame.kind) {
-            case regmap::ScaleUpKind::row: return dispatch_.on_target(*group, handle, event);
-            case regmap::ScaleUpKind::pull: return combine_.on_pull(*group, handle, frame);
-            case regmap::ScaleUpKind::control:
-                if (control_.take(*group, handle, group->rank_at(group->node, frame.source_local),
-                                  frame.control, event.control)) {
-                    return;
-                }
-                break;
-            case regmap::ScaleUpKind::contribution: break;
-        }
-        hal.count_drop(regmap::DropReason::malformed);
-    }
-
-    void local_row_sent(EpGroup& group, EpHandle& handle, std::uint32_t operation) {
-        if (operation != (handle.operation & 0x7fffU) || handle.local_in_flight == 0) return;
-        if (handle.state == HandleState::dispatching) return dispatch_.local_row_sent(group, handle);
-        --handle.local_in_flight;
-        try_end(group, handle);
     }
 
     /// Accumulators, or slots of parts owed, have become free: the other handles come first, `last` is the
@@ -466,6 +404,7 @@ class Ep {
     EpEnding<Ep> ending_;
     EpSetup<Ep> setup_;
     EpCalls<Ep> calls_;
+    EpFrames<Ep> frames_;
     std::span<EpGroup> groups_;
     std::span<std::byte> memory_;
     std::span<AccumulatorJob> jobs_;

@@ -5,6 +5,7 @@
 // waiting for somebody who needs one: the pool is split between tokens (source) and rows (entry), rows are
 // only gathered from devices that have joined, and a pull is always answered.
 
+#include <algorithm>
 #include <plait/firmware/ep_gather.hpp>
 #include <plait/firmware/ep_state.hpp>
 

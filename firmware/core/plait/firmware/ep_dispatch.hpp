@@ -5,7 +5,8 @@
 // has the counts of all: so no rank is ever more than one call ahead of another, and nothing about a later
 // call can be taken for this one's.
 
-#include <cstring>
+#include <plait/firmware/ep_load.hpp>
+#include <plait/firmware/ep_receive.hpp>
 #include <plait/firmware/ep_route.hpp>
 #include <plait/firmware/ep_state.hpp>
 
@@ -18,9 +19,10 @@ class EpDispatch {
     static constexpr std::uint32_t rows_ahead =
         64;  ///< Rows handed to a queue pair and not yet acknowledged.
     static constexpr std::uint32_t local_ahead = 8;  ///< Own-node rows being multicast at once.
-    static constexpr std::uint32_t fetch_bytes = 4096;
 
-    explicit EpDispatch(Core& core) : core_(core) {}
+    explicit EpDispatch(Core& core) : core_(core), load_(core), receive_(core) {}
+
+    EpReceive<Core>& receive() { return receive_; }
 
     /// The request has been checked. Cached: the routing is in the handle already.
     void begin(EpGroup& group, EpHandle& handle, bool cached) {
@@ -30,14 +32,7 @@ class EpDispatch {
         handle.routed = false;
         handle.token_count = handle.request.tokens;
         handle.state = HandleState::loading;
-        handle.fetches_left = 0;
-        fetch_all(group, handle, false, handle.request.topk_idx, sizeof(std::int64_t));
-        if (handle.request.topk_weights.key != 0) {
-            fetch_all(group, handle, true, handle.request.topk_weights, sizeof(float));
-        } else {
-            const std::span<float> unused = handle.weights.first(choice_count(group, handle));
-            std::fill(unused.begin(), unused.end(), 0.0F);
-        }
+        load_.begin(group, handle);
         if (handle.fetches_left == 0) loaded(group, handle);
     }
 
@@ -46,11 +41,7 @@ class EpDispatch {
                     regmap::Status status, std::span<const std::uint8_t> bytes) {
         if (handle.fetches_left == 0) return;
         --handle.fetches_left;
-        if (handle.state == HandleState::loading) {
-            if (status != regmap::Status::ok) handle.load_status = status;
-            else if (weights) take_weights(group, handle, piece, bytes);
-            else take_experts(group, handle, piece, bytes);
-        }
+        if (handle.state == HandleState::loading) load_.take(group, handle, weights, piece, status, bytes);
         if (handle.fetches_left != 0) return;
         if (handle.state == HandleState::loading) loaded(group, handle);
         else core_.try_end(group, handle);
@@ -163,72 +154,6 @@ class EpDispatch {
         fill_payload(group, handle, row.token, offset, packet.payload_bytes, payload);
     }
 
-    /// A row's packet has come from another node: this device is its entry. none: it was taken, with its
-    /// buffer.
-    regmap::NackReason on_row(EpGroup& group, EpHandle& handle, std::uint32_t source,
-                              const PacketEvent& event) {
-        const Packet& packet = event.packet;
-        const RowHeader& row = packet.row;
-        if (operation_before(handle.routing_operation, row.operation))
-            return regmap::NackReason::unknown_operation;
-        auto& hal = core_.hal();
-        if (row.operation != handle.routing_operation || handle.state != HandleState::dispatching) {
-            hal.count_drop(regmap::DropReason::unknown_operation);  // of a call that was given up here
-            hal.release(event.buffer);
-            return regmap::NackReason::none;
-        }
-        PeerState& peer = handle.peer[source];
-        const std::uint32_t all = (1U << group.parameters.ranks_per_node) - 1;
-        if (row.row >= peer.rows_via_me || row.targets == 0 || (row.targets & ~all) != 0 ||
-            row.choice_count > regmap::max_topk || packet.message_bytes != group.row_bytes ||
-            !is_part(group, packet.message_offset, packet.payload_bytes) || peer.entry_parts_missing == 0) {
-            return regmap::NackReason::invalid_request;
-        }
-        EntryRow& entry = handle.entry_rows[peer.entry_base + row.row];
-        entry.token = row.token;
-        entry.arrived = true;
-        entry.targets = row.targets;
-        entry.index = row.index;
-        ScaleUpHeader frame = row_frame(group, row.handle, row.operation, source, row.token,
-                                        packet.message_offset, packet.payload_bytes);
-        frame.choice_count = row.choice_count;
-        std::copy_n(row.choices.begin(), row.choice_count, frame.choices.begin());
-        Payload payload;
-        payload.buffer = event.buffer;
-        hal.scale_up(row.targets, frame,
-                     {row.index.data(), static_cast<std::size_t>(std::popcount(row.targets))}, payload,
-                     false);
-        hal.release(event.buffer);
-        --peer.entry_parts_missing;
-        --handle.entry_parts_left;
-        check_done(group, handle);
-        return regmap::NackReason::none;
-    }
-
-    /// A row's part has come over scale-up: this device is a target. Places it. The buffer stays the
-    /// caller's.
-    void on_target(EpGroup& group, EpHandle& handle, const ScaleUpEvent& event) {
-        const ScaleUpHeader& frame = event.header;
-        auto& hal = core_.hal();
-        if (handle.state != HandleState::dispatching || frame.operation != handle.operation) {
-            return hal.count_drop(regmap::DropReason::unknown_operation);
-        }
-        PeerState& peer = handle.peer[frame.source_rank];
-        if (frame.index >= peer.rows_to_me || !is_part(group, frame.offset, frame.length) ||
-            peer.parts_missing == 0 || frame.choice_count > regmap::max_topk || event.buffer == 0) {
-            return hal.count_drop(regmap::DropReason::malformed);
-        }
-        const std::uint32_t slot = peer.base_slot + frame.index;
-        place_part(group, handle, slot, frame, event.buffer);
-        if (frame.offset == 0) {
-            write_choices(group, handle, slot, frame);
-            ++peer.rows_by_entry[frame.source_local];
-        }
-        --peer.parts_missing;
-        --handle.parts_left;
-        check_done(group, handle);
-    }
-
     void check_done(EpGroup& group, EpHandle& handle) {
         if (handle.state != HandleState::dispatching || handle.parts_left != 0 ||
             handle.rows_unacknowledged != 0 || handle.local_left != 0 || handle.entry_parts_left != 0 ||
@@ -262,17 +187,6 @@ class EpDispatch {
     }
 
   private:
-    [[nodiscard]] static std::size_t choice_count(const EpGroup& group, const EpHandle& handle) {
-        return std::size_t{handle.token_count} * group.parameters.topk;
-    }
-
-    /// Bytes of a row as the transport cuts it.
-    [[nodiscard]] static bool is_part(const EpGroup& group, std::uint32_t offset, std::uint32_t length) {
-        const std::uint32_t mtu = group.parameters.mtu_bytes;
-        return offset < group.row_bytes && offset % mtu == 0 &&
-               length == std::min(mtu, group.row_bytes - offset);
-    }
-
     /// Sends to a node whose devices can all place rows now.
     void start_node(EpGroup& group, EpHandle& handle, std::uint32_t node) {
         if (!node_ready(group, handle, node)) return;
@@ -287,50 +201,6 @@ class EpDispatch {
             if (!is_ready(group, handle, group.rank_at(node, i))) return false;
         }
         return true;
-    }
-
-    void fetch_all(EpGroup& group, EpHandle& handle, bool weights, const regmap::MemoryRange& range,
-                   std::size_t element_bytes) {
-        const std::uint64_t bytes = choice_count(group, handle) * element_bytes;
-        const auto pieces = static_cast<std::uint32_t>((bytes + fetch_bytes - 1) / fetch_bytes);
-        handle.fetches_left += pieces;
-        for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-            const std::uint64_t offset = std::uint64_t{piece} * fetch_bytes;
-            core_.hal().fetch(
-                FetchTag{FetchOwner::ep, core_.fetch_label(group, handle, weights, piece)},
-                Segment{range.address + offset,
-                        static_cast<std::uint32_t>(std::min<std::uint64_t>(fetch_bytes, bytes - offset))});
-        }
-    }
-
-    void take_experts(EpGroup& group, EpHandle& handle, std::uint32_t piece,
-                      std::span<const std::uint8_t> bytes) {
-        const std::size_t first = std::size_t{piece} * (fetch_bytes / sizeof(std::int64_t));
-        const std::size_t count = bytes.size() / sizeof(std::int64_t);
-        if (first + count > choice_count(group, handle)) {
-            handle.load_status = regmap::Status::invalid_length;
-            return;
-        }
-        for (std::size_t i = 0; i < count; ++i) {
-            std::int64_t expert = 0;
-            std::memcpy(&expert, bytes.data() + i * sizeof(expert), sizeof(expert));
-            if (expert < -1 || expert >= static_cast<std::int64_t>(group.parameters.experts)) {
-                handle.load_status = regmap::Status::invalid_expert;
-                return;
-            }
-            handle.experts[first + i] = static_cast<std::int16_t>(expert);
-        }
-    }
-
-    void take_weights(EpGroup& group, EpHandle& handle, std::uint32_t piece,
-                      std::span<const std::uint8_t> bytes) {
-        const std::size_t first = std::size_t{piece} * (fetch_bytes / sizeof(float));
-        if (first + bytes.size() / sizeof(float) > choice_count(group, handle)) {
-            handle.load_status = regmap::Status::invalid_length;
-            return;
-        }
-        std::memcpy(handle.weights.data() + first, bytes.data(),
-                    bytes.size() / sizeof(float) * sizeof(float));
     }
 
     void loaded(EpGroup& group, EpHandle& handle) {
@@ -410,23 +280,6 @@ class EpDispatch {
         }
     }
 
-    [[nodiscard]] static ScaleUpHeader row_frame(const EpGroup& group, std::uint8_t handle,
-                                                 std::uint16_t operation, std::uint32_t source,
-                                                 std::uint32_t token, std::uint32_t offset,
-                                                 std::uint32_t length) {
-        ScaleUpHeader frame;
-        frame.kind = regmap::ScaleUpKind::row;
-        frame.group = group.number;
-        frame.handle = handle;
-        frame.source_local = static_cast<std::uint8_t>(group.local);
-        frame.operation = operation;
-        frame.source_rank = static_cast<std::uint16_t>(source);
-        frame.token = token;
-        frame.offset = offset;
-        frame.length = length;
-        return frame;
-    }
-
     /// A row is its elements, then its scales, which lie in two places of host memory.
     static void fill_payload(const EpGroup& group, const EpHandle& handle, std::uint32_t token,
                              std::uint32_t offset, std::uint32_t length, Payload& payload) {
@@ -446,57 +299,9 @@ class EpDispatch {
         }
     }
 
-    void place_part(const EpGroup& group, const EpHandle& handle, std::uint32_t slot,
-                    const ScaleUpHeader& frame, BufferId buffer) {
-        std::uint32_t offset = frame.offset;
-        std::uint32_t length = frame.length;
-        std::uint32_t taken = 0;
-        if (offset < group.data_bytes) {
-            taken = std::min(length, group.data_bytes - offset);
-            core_.hal().place(
-                buffer, 0,
-                Segment{handle.request.recv_x.address + std::uint64_t{slot} * group.data_bytes + offset,
-                        taken});
-            offset += taken;
-            length -= taken;
-        }
-        if (length != 0) {
-            core_.hal().place(
-                buffer, taken,
-                Segment{handle.request.recv_x_scales.address + std::uint64_t{slot} * group.scale_bytes +
-                            (offset - group.data_bytes),
-                        length});
-        }
-    }
-
-    /// The row's own top-k list, as far as its experts live here, and where it came from.
-    void write_choices(const EpGroup& group, const EpHandle& handle, std::uint32_t slot,
-                       const ScaleUpHeader& frame) {
-        const std::uint32_t topk = group.parameters.topk;
-        const std::uint32_t own = group.parameters.experts / group.parameters.ranks;
-        std::array<std::int64_t, regmap::max_topk> experts{};
-        std::array<float, regmap::max_topk> weights{};
-        experts.fill(-1);
-        for (std::uint32_t i = 0; i < frame.choice_count; ++i) {
-            const Choice& choice = frame.choices[i];
-            if (choice.position >= topk || choice.expert / own != group.parameters.rank) continue;
-            experts[choice.position] = choice.expert % own;
-            weights[choice.position] = choice.weight;
-        }
-        const std::uint64_t source = std::uint64_t{frame.source_rank} << 32 | frame.token;
-        write_row(handle.request.recv_topk_idx, slot, experts.data(), topk * sizeof(std::int64_t));
-        write_row(handle.request.recv_topk_weights, slot, weights.data(), topk * sizeof(float));
-        write_row(handle.request.recv_source, slot, &source, sizeof(source));
-    }
-
-    void write_row(const regmap::MemoryRange& range, std::uint32_t slot, const void* data,
-                   std::size_t bytes) {
-        if (range.key == 0) return;
-        core_.hal().write(range.address + std::uint64_t{slot} * bytes,
-                          {static_cast<const std::uint8_t*>(data), bytes});
-    }
-
     Core& core_;
+    EpLoad<Core> load_;
+    EpReceive<Core> receive_;
 };
 
 }  // namespace plait::firmware

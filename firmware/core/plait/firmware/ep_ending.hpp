@@ -39,8 +39,20 @@ class EpEnding {
         if (handle.state != HandleState::ending || busy) return;
         handle.state = handle.routed ? HandleState::dispatched : HandleState::free;
         write_result(group, handle);
-        core_.complete(group, handle.request, handle.request_index, handle.end_status,
-                       handle.result.received_rows);
+        complete(group, handle.request, handle.request_index, handle.end_status, handle.result.received_rows);
+    }
+
+    /// Writes the completion of a request.
+    void complete(const EpGroup& group, const regmap::EpRequest& request, std::uint16_t request_index,
+                  regmap::Status status, std::uint32_t length) {
+        regmap::Completion completion{};
+        completion.user_data = request.user_data;
+        completion.object = group.number;
+        completion.length = length;
+        completion.request_index = request_index;
+        completion.opcode = static_cast<std::uint8_t>(request.opcode);
+        completion.status = status;
+        core_.context().queues().complete(group.queue, completion);
     }
 
   private:

@@ -1,6 +1,7 @@
 #pragma once
 // Combine at the entry device: the contributions of the node meet, and one part returns to its source.
 
+#include <algorithm>
 #include <bit>
 #include <plait/firmware/ep_pools.hpp>
 #include <plait/firmware/ep_state.hpp>

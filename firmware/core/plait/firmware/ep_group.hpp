@@ -1,6 +1,7 @@
 #pragma once
 // Creation of EP groups: the limits, and the tables carved from the group's table memory.
 
+#include <algorithm>
 #include <plait/firmware/arena.hpp>
 #include <plait/firmware/ep_state.hpp>
 

@@ -37,13 +37,13 @@ class EpSetup {
     }
 
     /// They have come.
-    void group_parameters(Status status, std::span<const std::uint8_t> bytes) {
+    void group_parameters(regmap::Status status, std::span<const std::uint8_t> bytes) {
         if (!creating_) return;
         creating_ = false;
         std::uint32_t number = 0;
         while (number < groups_.size() && !is_available(groups_[number])) ++number;
-        if (status == Status::ok && number == groups_.size()) status = Status::limit_exceeded;
-        if (status == Status::ok) status = make(groups_[number], bytes);
+        if (status == regmap::Status::ok && number == groups_.size()) status = regmap::Status::limit_exceeded;
+        if (status == regmap::Status::ok) status = make(groups_[number], bytes);
         core_.context().admin().complete(create_command_, number, status);
     }
 
@@ -57,26 +57,26 @@ class EpSetup {
         });
     }
 
-    Status make(EpGroup& group, std::span<const std::uint8_t> bytes) {
+    regmap::Status make(EpGroup& group, std::span<const std::uint8_t> bytes) {
         regmap::GroupParameters parameters;
-        if (bytes.size() < sizeof(parameters)) return Status::invalid_length;
+        if (bytes.size() < sizeof(parameters)) return regmap::Status::invalid_length;
         std::memcpy(&parameters, bytes.data(), sizeof(parameters));
-        if (const Status status = check_parameters(parameters, core_.context().config());
-            status != Status::ok)
+        if (const regmap::Status status = check_parameters(parameters, core_.context().config());
+            status != regmap::Status::ok)
             return status;
         const auto qpns = bytes.subspan(sizeof(parameters));
-        if (qpns.size() != parameters.ranks * sizeof(std::uint32_t)) return Status::invalid_length;
+        if (qpns.size() != parameters.ranks * sizeof(std::uint32_t)) return regmap::Status::invalid_length;
         const std::size_t size = core_.context().config().group_memory_bytes;
-        const Status status = make_group(group, parameters, core_.context().config(),
-                                         memory_.subspan(group.number * size, size));
-        if (status != Status::ok) return status;
+        const regmap::Status status = make_group(group, parameters, core_.context().config(),
+                                                 memory_.subspan(group.number * size, size));
+        if (status != regmap::Status::ok) return status;
         for (std::uint32_t rank = 0; rank < parameters.ranks; ++rank) {
             std::memcpy(&group.qpn[rank], qpns.data() + rank * sizeof(std::uint32_t), sizeof(std::uint32_t));
-            if (!group.is_local(rank) && !is_connected(group, rank)) return Status::invalid_qp;
+            if (!group.is_local(rank) && !is_connected(group, rank)) return regmap::Status::invalid_qp;
         }
         group.queue = create_queue_;
         group.active = true;
-        return Status::ok;
+        return regmap::Status::ok;
     }
 
     [[nodiscard]] bool is_connected(const EpGroup& group, std::uint32_t rank) const {

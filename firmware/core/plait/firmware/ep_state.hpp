@@ -217,6 +217,18 @@ struct EpGroup {
     }
 };
 
+/// no_index: no rank of the group.
+inline std::uint32_t rank_of_device(const EpGroup& group, std::uint32_t device) {
+    const std::uint32_t rank = device - group.parameters.first_device;
+    return rank < group.parameters.ranks ? rank : no_index;
+}
+
+/// Ranks of other nodes only: the own node's do not send packets.
+inline std::uint32_t rank_of_sender(const EpGroup& group, const Packet& packet) {
+    const std::uint32_t rank = rank_of_device(group, packet.source_device);
+    return rank != no_index && !group.is_local(rank) ? rank : no_index;
+}
+
 /// Tag of an EP message: what it is and where its tables are.
 enum class EpMessageKind : std::uint8_t { row, control, partial };
 struct EpTag {

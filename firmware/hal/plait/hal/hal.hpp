@@ -47,6 +47,8 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet, 
     // Reduce engine: `contributions` rows of `elements` BF16 are added in FP32 in order of position and rounded once to
     // BF16 -> on_reduced(accumulator, result buffer). Contributions may come in any order; out-of-turn ones wait.
     // With no contributions at all the result is zeros. Frames of kind contribution go to their accumulator (tag >> 8) and position (tag & 0xff) without firmware.
+    // One whose status is not ok carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a position
+    // that came already changes nothing.
     hal.reduce_open(number, small /* contributions */, number /* elements */);
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference
     hal.reduce_skip(number, small);                        // this position will not come

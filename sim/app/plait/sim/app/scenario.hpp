@@ -101,7 +101,7 @@ struct TransportOptions {
     uint32_t entropy_values = 128;
     regmap::SprayPolicy spray = regmap::SprayPolicy::spray;
     uint32_t qp_time_limit_us = 4000;
-    uint32_t base_rtt_ns = 3000;  ///< What the congestion window takes for the round trip of an idle path.
+    uint32_t base_rtt_ns = 5500;  ///< What the congestion window takes for the round trip of an idle path.
 };
 
 struct EpWorkload {
