@@ -47,6 +47,7 @@ DeviceParameters device_parameters(const Scenario& scenario) {
     device.engines.scale_up_reserve_bytes = from.scale_up_reserve_bytes;
     device.firmware.accumulators = from.accumulators;
     device.firmware.accumulator_elements = from.accumulator_elements;
+    device.firmware.packet_memory_bytes = from.packet_memory_bytes;
     device.firmware.transmit_credits = static_cast<uint16_t>(from.transmit_credits);
     device.firmware.base_rtt_ns = scenario.transport.base_rtt_ns;
     device.firmware.plane_rate_gbps = static_cast<uint32_t>(scenario.scale_out.rate_gbps);

@@ -57,14 +57,14 @@ class CongestionWindow {
     constexpr void on_ack(std::uint32_t acked_bytes, std::uint32_t rtt_ns, bool marked,
                           std::uint64_t now_ns) {
         if (rtt_ns == 0) return;
-        sample(rtt_ns);
+        sample(rtt_ns, acked_bytes >= config_.mtu_bytes);
         const std::uint64_t target = base_rtt_ns();
         const std::uint64_t delay = rtt_ns > target ? rtt_ns - target : 0;
         const bool high = delay > target;
         if (marked || 2 * delay > target) starting_ = false;
         if (starting_) return grow(acked_bytes, window_);
         if (!marked && !high)
-            grow(acked_bytes, (2 * config_.mtu_bytes + window_ / 16) * (target - delay) / target);
+            grow(acked_bytes, (4 * config_.mtu_bytes + window_ / 8) * (target - delay) / target);
         else if (!marked) grow(acked_bytes, config_.mtu_bytes);
         else if (high) shrink(now_ns);
     }
@@ -91,8 +91,9 @@ class CongestionWindow {
 
     constexpr void set(std::uint64_t window) { window_ = clamped(window); }
 
-    constexpr void sample(std::uint32_t rtt_ns) {
-        if (min_rtt_ns_ == 0 || rtt_ns < min_rtt_ns_) min_rtt_ns_ = rtt_ns;
+    /// Small packets are faster: they say nothing about the round trip of data.
+    constexpr void sample(std::uint32_t rtt_ns, bool is_data) {
+        if (is_data && (min_rtt_ns_ == 0 || rtt_ns < min_rtt_ns_)) min_rtt_ns_ = rtt_ns;
         const std::uint32_t distance =
             rtt_ns > smoothed_rtt_ns_ ? rtt_ns - smoothed_rtt_ns_ : smoothed_rtt_ns_ - rtt_ns;
         deviation_ns_ = static_cast<std::uint32_t>((std::uint64_t{deviation_ns_} * 3 + distance) / 4);

@@ -29,7 +29,9 @@ class EpCombine {
             row.arrived = 0;
             row.missing = false;
         }
-        for (Destination& destination : handle.destination) destination.credited = 0;
+        for (Destination& destination : handle.destination) {
+            destination.credited = destination.announced = destination.returned = 0;
+        }
         expect_pulls(group, handle);
         gather_.begin(group, handle);
         core_.control().announce_ready(group, handle, false);
@@ -142,6 +144,7 @@ class EpCombine {
             if (row.entry_rank != entry_rank || row.node == group.node || ((row.arrived >> part) & 1U) != 0)
                 break;
             row.arrived |= 1U << part;
+            if (row.arrived == all_parts(group)) row_returned(group, handle, row);
             if (partial.missing != 0) mark_missing(handle, row);
             hal.reduce_add(token_accumulator(group, handle, partial.token, part),
                            static_cast<std::uint8_t>(i), event.buffer);
@@ -274,8 +277,27 @@ class EpCombine {
             if (row.node == group.node) continue;  // gathered by this device itself
             ++handle.destination[row.entry_rank].credited;
             if (group.has_failed(row.entry_rank)) skip_row(group, handle, row, i);
-            else core_.control().send(group, handle, row.entry_rank, regmap::EpControlKind::credit);
+            else announce(group, handle, row.entry_rank);
         }
+        if (handle.next_token != handle.token_count) return;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) announce(group, handle, rank);
+    }
+
+    /// Tells an entry how many rows it may return: two at a time, but it must not run dry, and it learns of all when no
+    /// more tokens follow.
+    void announce(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
+        Destination& entry = handle.destination[rank];
+        const std::uint32_t untold = entry.credited - entry.announced;
+        if (untold == 0 || group.has_failed(rank)) return;
+        const bool is_dry = entry.announced <= entry.returned + 1;
+        if (untold < 2 && !is_dry && handle.next_token != handle.token_count) return;
+        entry.announced = entry.credited;
+        core_.control().send(group, handle, rank, regmap::EpControlKind::credit);
+    }
+
+    void row_returned(EpGroup& group, EpHandle& handle, const RowInfo& row) {
+        ++handle.destination[row.entry_rank].returned;
+        announce(group, handle, row.entry_rank);
     }
 
     void skip_row(EpGroup& group, EpHandle& handle, RowInfo& row, std::uint32_t position) {

@@ -51,7 +51,9 @@ struct Destination {
     std::uint32_t next_row = no_index;  ///< Next of them to send.
     std::uint32_t rows_in_flight = 0;
     std::uint32_t used = 0;            ///< Times it was chosen as an entry (policy target).
-    std::uint32_t credited = 0;        ///< Combine: rows it may return.
+    std::uint32_t credited = 0;        ///< Combine: rows it may return,
+    std::uint32_t announced = 0;       ///< those it has been told of,
+    std::uint32_t returned = 0;        ///< and those that came back or never will.
     std::uint8_t control_pending = 0;  ///< Bit per EpControlKind not yet handed to the transport.
     std::uint8_t control_in_flight = 0;
     std::uint16_t abort_operation = 0;  ///< What the pending abort is about.

@@ -276,10 +276,12 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     packet.payload_bytes = static_cast<std::uint16_t>(bytes);
     // The receiver gathers acknowledgements; it must not gather when nothing more comes before one.
     const std::uint32_t window = qp.congestion.bytes();
-    packet.ack_request = !has_packet(qp) || qp.cautious || qp.rto_backoff != 0 ||
+    const bool is_full = qp.in_flight_bytes + qp.mtu_bytes + overhead_bytes > window;
+    const bool is_pair = (qp.departures & 1U) != 0;  // in a window of three and more, every other packet will do
+    const bool is_awaited = qp.rings->messages[entry.message].opcode != Opcode::mp_ep_partial;
+    packet.ack_request = (is_awaited && !has_packet(qp)) || qp.cautious || qp.rto_backoff != 0 ||
                          qp.next - qp.base >= qp.window_packets ||
-                         (window < 8U * qp.mtu_bytes &&
-                          qp.in_flight_bytes + qp.mtu_bytes + overhead_bytes > window);
+                         (is_full && window < 8U * qp.mtu_bytes && (is_pair || window < 3U * qp.mtu_bytes));
     fill(qp, entry, count, packet, payload);
     if (--credits_[path.plane] == 0) offered_planes_ &= ~(1U << path.plane);
     ++statistics_.data_packets_sent;
