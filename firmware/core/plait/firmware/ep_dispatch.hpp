@@ -18,6 +18,10 @@ class EpDispatch {
   public:
     static constexpr std::uint32_t rows_ahead =
         64;  ///< Rows handed to a queue pair and not yet acknowledged.
+    /// Rows go out about in order of tokens, at most so many ahead of those that are done. Lists of rows differ in
+    /// length, and ranks with like text have like lists: served evenly, the long ones would be left over and meet at
+    /// few receivers.
+    static constexpr std::uint32_t rows_window = 384;
     static constexpr std::uint32_t local_ahead = 8;  ///< Own-node rows being multicast at once.
 
     explicit EpDispatch(Core& core) : core_(core), load_(core), receive_(core) {}
@@ -106,10 +110,14 @@ class EpDispatch {
             group.is_local(rank))
             return;
         if (!node_ready(group, handle, rank / group.parameters.ranks_per_node)) return;
+        bool gave_up = false;
         while (destination.next_row != no_index && destination.rows_in_flight < rows_ahead) {
             const std::uint32_t number = destination.next_row;
+            if (number >= handle.rows_done + rows_window) break;
             if (group.has_failed(rank)) {  // unreachable: what it would have forwarded is lost and reported
                 --handle.rows_unacknowledged;
+                ++handle.rows_done;
+                gave_up = true;
             } else {
                 const std::uint64_t tag =
                     core_.tag(group, handle, EpMessageKind::row, handle.routing_operation, number);
@@ -119,6 +127,8 @@ class EpDispatch {
             }
             destination.next_row = handle.rows[number].next;
         }
+        if (!gave_up) return;
+        for (std::uint32_t node = 0; node < group.nodes; ++node) start_node(group, handle, node);  // the window moved
     }
 
     void row_acknowledged(EpGroup& group, EpHandle& handle, std::uint32_t number) {
@@ -126,12 +136,14 @@ class EpDispatch {
         --handle.destination[rank].rows_in_flight;
         --handle.rows_unacknowledged;
         pump_rows(group, handle, rank);
+        row_done(group, handle);
         check_done(group, handle);
     }
 
     void local_row_sent(EpGroup& group, EpHandle& handle) {
         --handle.local_in_flight;
         --handle.local_left;
+        row_done(group, handle);
         pump_local(group, handle);
         check_done(group, handle);
     }
@@ -226,7 +238,7 @@ class EpDispatch {
     void start_receiving(EpGroup& group, EpHandle& handle) {
         handle.state = HandleState::dispatching;
         handle.parts_left = handle.entry_parts_left = 0;
-        handle.rows_unacknowledged = handle.local_in_flight = 0;
+        handle.rows_done = handle.rows_unacknowledged = handle.local_in_flight = 0;
         std::uint32_t entries = 0;
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             PeerState& peer = handle.peer[rank];
@@ -249,10 +261,19 @@ class EpDispatch {
         check_done(group, handle);
     }
 
+    /// The window moves on by one row: the row that came into it may go.
+    void row_done(EpGroup& group, EpHandle& handle) {
+        const std::uint32_t number = handle.rows_done++ + rows_window;
+        if (number >= handle.row_count) return;
+        const std::uint32_t rank = handle.rows[number].entry_rank;
+        if (group.is_local(rank)) pump_local(group, handle);
+        else pump_rows(group, handle, rank);
+    }
+
     void pump_local(EpGroup& group, EpHandle& handle) {
         Destination& self = handle.destination[group.parameters.rank];
         while (handle.state == HandleState::dispatching && self.next_row != no_index &&
-               handle.local_in_flight < local_ahead) {
+               self.next_row < handle.rows_done + rows_window && handle.local_in_flight < local_ahead) {
             const RowInfo& row = handle.rows[self.next_row];
             ++handle.local_in_flight;
             send_local(group, handle, row);

@@ -147,6 +147,7 @@ struct EpHandle {
     std::uint32_t row_count = 0;
     std::uint32_t index_count = 0;
     std::uint32_t fetches_left = 0;
+    std::uint32_t rows_done = 0;            ///< Rows acknowledged, multicast, or given up.
     std::uint32_t rows_unacknowledged = 0;  ///< Rows to other nodes not yet acknowledged.
     std::uint32_t local_in_flight = 0;      ///< Own-node rows being multicast,
     std::uint32_t local_left = 0;           ///< and all whose copies have not left yet.

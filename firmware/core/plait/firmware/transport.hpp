@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <plait/engines/psn.hpp>
 #include <plait/engines/rx_window.hpp>
 #include <plait/engines/spray.hpp>
@@ -138,6 +139,7 @@ class Transport {
     void make_ready(QueuePair& qp);
     [[nodiscard]] bool has_packet(const QueuePair& qp) const;
     void pump();
+    std::optional<engines::PathChoice> choose_path(QueuePair& qp);
     SendResult send_one(QueuePair& qp);
     [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
     void send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,

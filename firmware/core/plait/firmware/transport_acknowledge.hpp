@@ -128,6 +128,7 @@ std::uint32_t Transport<Context>::packet_acknowledged(QueuePair& qp, std::uint64
         raise_threshold(qp, static_cast<std::uint32_t>(std::max(behind, 0)) + reordering_packets / 2);
     } else {
         qp.in_flight.remove(rings.packets, slot);
+        --qp.in_flight_by_plane[rings.packets[slot].plane];
         qp.in_flight_bytes -= bytes;
     }
     entry.state = PacketState::acknowledged;

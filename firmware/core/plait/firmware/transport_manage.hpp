@@ -160,6 +160,7 @@ template <class Context>
 void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot) {
     qp.in_flight = qp.lost = {};
     qp.in_flight_bytes = 0;
+    qp.in_flight_by_plane = {};
     qp.base = qp.next;
     const auto& messages = qp.rings->messages;
     auto& work_entries = qp.rings->work;

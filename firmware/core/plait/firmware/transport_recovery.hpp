@@ -138,6 +138,7 @@ template <class Context>
 void Transport<Context>::requeue(QueuePair& qp, std::uint16_t index) {
     PacketEntry& entry = qp.rings->packets[index];
     qp.in_flight.remove(qp.rings->packets, index);
+    --qp.in_flight_by_plane[qp.rings->packets[index].plane];
     qp.in_flight_bytes -= packet_bytes(qp, qp.rings->messages[entry.message], entry.offset) + overhead_bytes;
     entry.state = PacketState::lost;
     qp.lost.push_back(qp.rings->packets, index);

@@ -203,6 +203,23 @@ std::uint32_t Transport<Context>::packet_bytes(const QueuePair& qp, const Messag
     return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
 }
 
+/// The plane with the fewest packets of this queue pair in flight: where a queue is long they stay longer, and the
+/// congestion window alone would not tell a long queue on one plane from short ones on all.
+template <class Context>
+std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp) {
+    auto& spray = hal().spray(qp.qpn);
+    if (qp.spray_policy != regmap::SprayPolicy::spray) return spray.choose(offered_planes_);
+    std::uint32_t least = 0;
+    std::uint32_t fewest = ~0U;
+    for (std::uint32_t left = offered_planes_ & spray.usable_planes(); left != 0; left &= left - 1) {
+        const std::uint32_t count = qp.in_flight_by_plane[static_cast<std::uint32_t>(std::countr_zero(left))];
+        if (count < fewest) least = 0;
+        if (count <= fewest) least |= left & (~left + 1);
+        fewest = std::min(fewest, count);
+    }
+    return spray.choose(least);
+}
+
 template <class Context>
 typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& qp) {
     const std::uint64_t now = now_ns();
@@ -226,7 +243,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     const bool window_full = qp.in_flight_bytes + bytes + overhead_bytes > qp.congestion.bytes();
     if (!qp.in_flight.empty() && (qp.cautious || window_full)) return SendResult::blocked;
 
-    const auto path = hal().spray(qp.qpn).choose(offered_planes_);
+    const auto path = choose_path(qp);
     if (!path) return SendResult::no_plane;
     std::uint64_t count = qp.next;
     if (again) {
@@ -267,6 +284,7 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     if (entry.transmissions != 0) ++statistics_.retransmitted;
     if (entry.transmissions != 0xff) ++entry.transmissions;
     qp.in_flight.push_back(qp.rings->packets, index);
+    ++qp.in_flight_by_plane[path.plane];
     qp.in_flight_bytes += bytes + overhead_bytes;
 
     Packet packet;

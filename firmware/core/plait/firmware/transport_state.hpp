@@ -174,6 +174,7 @@ struct QueuePair {
     std::uint8_t rto_backoff = 0;
     std::uint8_t refusals = 0;  ///< "Try later" in a row.
     std::uint32_t in_flight_bytes = 0;
+    std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};  ///< Packets.
     PacketList in_flight;
     PacketList lost;
     std::uint32_t departures = 0;
