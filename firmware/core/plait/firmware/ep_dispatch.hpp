@@ -21,7 +21,7 @@ class EpDispatch {
     /// Rows go out about in order of tokens, at most so many ahead of those that are done. Lists of rows differ in
     /// length, and ranks with like text have like lists: served evenly, the long ones would be left over and meet at
     /// few receivers.
-    static constexpr std::uint32_t rows_window = 384;
+    static constexpr std::uint32_t rows_window = 1536;
     static constexpr std::uint32_t local_ahead = 8;  ///< Own-node rows being multicast at once.
 
     explicit EpDispatch(Core& core) : core_(core), load_(core), receive_(core) {}
