@@ -51,7 +51,7 @@ RunOutcome simulate(const Scenario& scenario, const RunOptions& options, Progres
     if (scenario.workload == WorkloadKind::ep) spawn_ep(*world);
     else spawn_flows(*world);
     spawn_faults(*world);
-    outcome.complete = world->run();
+    outcome.complete = world->run() && world->errors() == 0;
     collect(*world);
     world.reset();
     outcome.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -1,5 +1,9 @@
 #include <plait/sim/app/scenario.hpp>
 
+#include <cctype>
+#include <ostream>
+#include <string>
+
 #include <plait/sim/app/catalogue.hpp>
 #include <plait/sim/app/plan.hpp>
 
@@ -38,6 +42,8 @@ TEST(Scenario, DefaultsAreTheReferenceDevice) {
     EXPECT_EQ(scenario.device.send_instructions, 200U);
     EXPECT_EQ(scenario.device.ack_instructions, 120U);
     EXPECT_EQ(scenario.transport.window_packets, 512U);
+    EXPECT_EQ(scenario.transport.base_rtt_ns, 5500U);
+    EXPECT_EQ(scenario.flows.qps_per_flow, 8U);
     EXPECT_EQ(scenario.payload, PayloadMode::real);
     EXPECT_EQ(scenario.seed, 1U);
 }
@@ -135,6 +141,19 @@ struct BadScenario {
     const char* expected;  // the whole message
 };
 
+// What a failing case shows of itself: its text, not the addresses in it.
+void PrintTo(const BadScenario& bad, std::ostream* stream) { *stream << testing::PrintToString(bad.text); }
+
+// The key at fault and the number of the case, such as topology_nodes_0.
+std::string name_of_case(const testing::TestParamInfo<BadScenario>& info) {
+    std::string message = info.param.expected;
+    message.erase(0, message.find(": ") + 2);
+    std::string name = message.substr(0, message.find(": "));
+    for (char& letter : name)
+        if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+    return name + "_" + std::to_string(info.index);
+}
+
 class BadScenarios : public testing::TestWithParam<BadScenario> {};
 
 TEST_P(BadScenarios, GetOneClearLine) {
@@ -158,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "case.toml:3: workload.tokns: unknown key, did you mean \"tokens\"?"},
         BadScenario{"[workload]\nkind = \"permutation\"\ntokens = 3\n",
                     "case.toml:3: workload.tokens: unknown key, expected one of bytes_per_flow, kind, "
-                    "message_bytes, operation, shift"},
+                    "message_bytes, operation, qps_per_flow, shift"},
         BadScenario{"a = \n",
                     "case.toml:1: not TOML: Error while parsing key-value pair: expected value, saw '\\n'"},
         BadScenario{PERMUTATION "[[variant]]\nname = \"a\"\nseeds = 3\n",
@@ -167,7 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "case.toml:2: variant[0].name: found nothing, expected text"},
         BadScenario{
             PERMUTATION "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"a\"\n",
-            "case.toml:5: variant[1].name: found string 'a', expected a name that no other variant has"}));
+            "case.toml:5: variant[1].name: found string 'a', expected a name that no other variant has"}),
+    name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Types, BadScenarios,
@@ -199,7 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "case.toml:3: workload.cached: found integer 1, expected true or false"},
         BadScenario{"[workload]\nkind = \"ep\"\nidle_ranks = [1, 99]\n",
                     "case.toml:3: workload.idle_ranks: found integer 99 in the list, expected a list of "
-                    "integers from 0 to 15"}));
+                    "integers from 0 to 15"}),
+    name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Topologies, BadScenarios,
@@ -227,7 +248,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "64 to 512"},
         BadScenario{PERMUTATION "[topology]\nnodes = 1\ngpus_per_node = 1\n",
                     "case.toml:1: workload.kind: one device has nobody to send to, expected a topology of 2 "
-                    "devices or more"}));
+                    "devices or more"}),
+    name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Workloads, BadScenarios,
@@ -265,7 +287,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "victim's source"},
         BadScenario{"[workload]\nkind = \"alltoall\"\nmessage_bytes = 2147483648\n",
                     "case.toml:3: workload.message_bytes: found integer 2147483648, expected an integer from "
-                    "1 to 2147483647"}));
+                    "1 to 2147483647"}),
+    name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, BadScenarios,
@@ -282,7 +305,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "[[fault]]\nat_us = 1\nwhat = \"link_down\"\nleaf = 1\nspine = 2\nplane = 0\n",
                     "case.toml:5: fault[0].leaf: found integer 1, expected an integer from 0 to 0"},
         BadScenario{PERMUTATION "[[fault]]\nat_us = 1\nwhat = \"loss\"\nrate = 2\n",
-                    "case.toml:5: fault[0].rate: found integer 2, expected a number from 0 to 1"}));
+                    "case.toml:5: fault[0].rate: found integer 2, expected a number from 0 to 1"}),
+    name_of_case);
 
 TEST(Scenario, FilesThatAreNoScenariosAreNamed) {
     const test::TemporaryFolder folder;

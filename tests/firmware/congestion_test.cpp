@@ -79,13 +79,12 @@ TEST(Congestion, GrowsInProportionToTheDistanceFromTheTarget) {
 }
 
 TEST(Congestion, KeepsWhatIsLessThanAByte) {
-    // 131'072 bytes acknowledged one by one gain a quarter of a byte each (32'768 in all at the first window);
-    // three acknowledgements are not yet a byte, the fourth is.
+    // The gain is 32'768 bytes for 131'072 acknowledged: a quarter of a byte for each, so the fourth makes
+    // one.
     CongestionWindow window = started();
-    const std::uint32_t rtt_ns = base_rtt_ns;
-    for (int i = 0; i < 3; ++i) window.on_ack(1, rtt_ns, false, 0);
+    for (int i = 0; i < 3; ++i) window.on_ack(1, base_rtt_ns, false, 0);
     EXPECT_EQ(window.bytes(), started_bytes);
-    window.on_ack(1, rtt_ns, false, 0);
+    window.on_ack(1, base_rtt_ns, false, 0);
     EXPECT_EQ(window.bytes(), started_bytes + 1);
 }
 

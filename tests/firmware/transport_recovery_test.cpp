@@ -42,9 +42,9 @@ TEST(TransportRecovery, ATailLossWaitsForTheTimeoutAndNoLonger) {
     ASSERT_TRUE(network.run_while_not([&] { return connection.sent().size() == 1; }));
     EXPECT_EQ(copies, 3U);
     EXPECT_EQ(network.a.transport().statistics().rto_count, 2U);
-    // RTO = 8 x 3 us, then twice that; and a round trip.
-    EXPECT_GE(network.now_ns, 72'000U);
-    EXPECT_LT(network.now_ns, 78'000U);
+    // RTO = 8 x 5.5 us, then twice that; and a round trip of twice 1.5 us.
+    EXPECT_GE(network.now_ns, 135'000U);
+    EXPECT_LT(network.now_ns, 136'000U);
 }
 
 TEST(TransportRecovery, ALateAcknowledgementCancelsTheRetransmission) {

@@ -13,7 +13,7 @@ class Interrupt(unittest.TestCase):
     def test_ctrl_c_leaves_the_report_so_far(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "report.json"
-            process = subprocess.Popen([PLAIT, "run", "ep64-full", "--quiet", "--json", str(out)], stdout=subprocess.PIPE,
+            process = subprocess.Popen([PLAIT, "run", "ep64-full", "--json", str(out)], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE, text=True)
             time.sleep(4)
             process.send_signal(signal.SIGINT)

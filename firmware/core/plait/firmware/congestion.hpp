@@ -9,18 +9,20 @@ namespace plait::firmware {
 
 /// What a congestion window is made for.
 struct CongestionConfig {
-    std::uint32_t base_rtt_ns = 3000;  ///< Round trip of an idle fabric; the least that is ever assumed.
+    std::uint32_t base_rtt_ns = 3000;  ///< Round trip of an idle fabric; the most that is ever assumed.
     std::uint32_t rate_gbps = 400;     ///< Of all planes together.
     std::uint32_t mtu_bytes = 4096;    ///< Floor of the window.
 };
 
 /// Congestion window of one queue pair, in bytes. Integers only.
 ///
-/// Delay is measured above the base round trip (the smallest one seen, within 1 .. 4 of the configured one,
-/// because the configured one knows neither packet size nor pipeline), against a target of one base round
-/// trip. Low delay without marks: grow in proportion to the distance; high delay without marks: one MTU a
-/// round trip; marks with low delay: hold; marks with high delay: shrink by 0.8 * (delay - target) / delay,
-/// at most to one half, at most once a base round trip. At most 1.5 times the bandwidth-delay product.
+/// Delay is measured above the base round trip (the smallest of a packet of data, within one half of the
+/// configured one and all of it), against a target of one base round trip. From eight packets the window
+/// doubles each round trip until a queue is met: a mark, or a delay above half the target. From then on, low
+/// delay without marks: grow by (4 MTU + window / 8) * (target - delay) / target a round trip; high delay
+/// without marks: by one MTU; marks with low delay: hold; marks with high delay: shrink by 0.8 * (delay -
+/// target) / delay, at most to one half, at most once a base round trip. At most 1.5 times the
+/// bandwidth-delay product.
 class CongestionWindow {
   public:
     /// Starts anew with a few packets: a device has many queue pairs, and many may go to one other.
@@ -34,7 +36,8 @@ class CongestionWindow {
         decreased_ = false;
         credit_ = 0;
         starting_ = true;
-        window_ = clamped(std::min<std::uint64_t>(bandwidth_delay_bytes(), initial_packets * config.mtu_bytes));
+        window_ =
+            clamped(std::min<std::uint64_t>(bandwidth_delay_bytes(), initial_packets * config.mtu_bytes));
     }
 
     [[nodiscard]] constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>(window_); }

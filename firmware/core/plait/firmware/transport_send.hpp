@@ -203,8 +203,8 @@ std::uint32_t Transport<Context>::packet_bytes(const QueuePair& qp, const Messag
     return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
 }
 
-/// The plane with the fewest packets of this queue pair in flight: where a queue is long they stay longer, and the
-/// congestion window alone would not tell a long queue on one plane from short ones on all.
+/// The plane with the fewest packets of this queue pair in flight: where a queue is long they stay longer,
+/// and the congestion window alone would not tell a long queue on one plane from short ones on all.
 template <class Context>
 std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp) {
     auto& spray = hal().spray(qp.qpn);
@@ -262,7 +262,8 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     return SendResult::sent;
 }
 
-/// How long packets given to the plane before will keep its port: no sign of congestion, so not part of the round trip.
+/// How long packets given to the plane before will keep its port: no sign of congestion, so not part of the
+/// round trip.
 template <class Context>
 std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
     constexpr std::uint32_t packet_bits = 4096 * 8;
@@ -295,11 +296,14 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     // The receiver gathers acknowledgements; it must not gather when nothing more comes before one.
     const std::uint32_t window = qp.congestion.bytes();
     const bool is_full = qp.in_flight_bytes + qp.mtu_bytes + overhead_bytes > window;
-    const bool is_pair = (qp.departures & 1U) != 0;  // in a window of three and more, every other packet will do
+    // In a window of three and more every other packet will do, counted from the last one that asked: a burst
+    // that fills the window must not end without a request.
+    const bool is_due = window < 3U * qp.mtu_bytes || qp.departures - qp.requested_departure >= 2;
     const bool is_awaited = qp.rings->messages[entry.message].opcode != Opcode::mp_ep_partial;
     packet.ack_request = (is_awaited && !has_packet(qp)) || qp.cautious || qp.rto_backoff != 0 ||
                          qp.next - qp.base >= qp.window_packets ||
-                         (is_full && window < 8U * qp.mtu_bytes && (is_pair || window < 3U * qp.mtu_bytes));
+                         (is_full && window < 8U * qp.mtu_bytes && is_due);
+    if (packet.ack_request) qp.requested_departure = qp.departures;
     fill(qp, entry, count, packet, payload);
     if (--credits_[path.plane] == 0) offered_planes_ &= ~(1U << path.plane);
     ++statistics_.data_packets_sent;

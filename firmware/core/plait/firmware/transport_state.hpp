@@ -178,7 +178,8 @@ struct QueuePair {
     PacketList in_flight;
     PacketList lost;
     std::uint32_t departures = 0;
-    std::uint32_t acked_departure = 0;  ///< Latest departure known to have arrived.
+    std::uint32_t requested_departure = 0;  ///< Latest departure that asked for an acknowledgement.
+    std::uint32_t acked_departure = 0;      ///< Latest departure known to have arrived.
     std::uint32_t reordering_packets = 0;
     std::uint32_t message_head = 0;    ///< Message numbers: oldest unacknowledged,
     std::uint32_t message_cursor = 0;  ///< being cut into packets,

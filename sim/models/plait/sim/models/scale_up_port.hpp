@@ -16,9 +16,9 @@
 
 namespace plait::sim {
 
-/// Frames between two devices stay in the order of the calls, whether or not their payload comes from the
-/// host. The network is lossless: a frame that finds no packet memory waits at the receiver, and those behind
-/// it too.
+/// A frame leaves when its payload is there: one whose payload still comes from the host may be overtaken by
+/// later ones. The network is lossless: a frame that finds no packet memory waits at the receiver, and those
+/// behind it too.
 class ScaleUpPort : public sc_core::sc_module {
   public:
     ScaleUpPort(sc_core::sc_module_name module_name, EventQueue& queue, ScaleUpSwitch& network,
