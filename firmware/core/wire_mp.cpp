@@ -197,8 +197,7 @@ AckHeader take_ack(HeaderReader& in) {
 
 void put_headers(const Packet& packet, HeaderWriter& out) {
     switch (packet.opcode) {
-        case Opcode::mp_ack:
-            return put_ack(packet.ack, out);
+        case Opcode::mp_ack: return put_ack(packet.ack, out);
         case Opcode::mp_probe:
         case Opcode::mp_probe_reply:
             return out.put(MpProbe{.source_qp = packet.probe.source_qp,
@@ -209,16 +208,13 @@ void put_headers(const Packet& packet, HeaderWriter& out) {
             return out.put(MpPortStatus{.source_device = packet.port_status.source_device,
                                         .planes_up = packet.port_status.planes_up,
                                         .sequence = packet.port_status.sequence});
-        default:
-            return put_data(packet, out);
+        default: return put_data(packet, out);
     }
 }
 
 DropReason take_headers(HeaderReader& in, Packet& packet) {
     switch (packet.opcode) {
-        case Opcode::mp_ack:
-            packet.ack = take_ack(in);
-            return DropReason::none;
+        case Opcode::mp_ack: packet.ack = take_ack(in); return DropReason::none;
         case Opcode::mp_probe:
         case Opcode::mp_probe_reply: {
             const auto probe = in.take<MpProbe>();
@@ -230,8 +226,7 @@ DropReason take_headers(HeaderReader& in, Packet& packet) {
             packet.port_status = {status.source_device, status.planes_up, status.sequence};
             return DropReason::none;
         }
-        default:
-            return take_data(in, packet);
+        default: return take_data(in, packet);
     }
 }
 
@@ -257,10 +252,8 @@ constexpr bool is_supported(Opcode opcode) {
         case Opcode::mp_ack:
         case Opcode::mp_probe:
         case Opcode::mp_probe_reply:
-        case Opcode::mp_port_status:
-            return true;
-        default:
-            return false;
+        case Opcode::mp_port_status: return true;
+        default: return false;
     }
 }
 

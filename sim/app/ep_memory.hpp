@@ -1,5 +1,5 @@
-// What one rank's host memory holds in an EP scenario: inputs made when the device reads them, outputs checked when it
-// writes them, against a reference that shares no line with the firmware.
+// What one rank's host memory holds in an EP scenario: inputs made when the device reads them, outputs
+// checked when it writes them, against a reference that shares no line with the firmware.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class EpMemory {
     DispatchArguments dispatch_arguments(std::optional<EpHandle> cached) const;
     CombineArguments combine_arguments(EpHandle handle) const;
 
-    /// Whether everything that was to arrive did, and nothing else; forgets it for the next time. Mismatches become errors
-    /// of the world.
+    /// Whether everything that was to arrive did, and nothing else; forgets it for the next time. Mismatches
+    /// become errors of the world.
     bool check_dispatch(const EpCompletion& completion);
     bool check_combine(const EpCompletion& completion);
 

@@ -7,8 +7,8 @@
 namespace plait::sim {
 namespace {
 
-// SystemC keeps its one simulation in globals. The first run has the process's own; every further one has a context of
-// its own, and the first is put back afterwards, because SystemC's static objects belong to it.
+// SystemC keeps its one simulation in globals. The first run has the process's own; every further one has a
+// context of its own, and the first is put back afterwards, because SystemC's static objects belong to it.
 class SystemcContext {
   public:
     SystemcContext() {

@@ -123,11 +123,12 @@ struct FlowEnd {
     bool uses_receives() const { return flow->world->scenario.flows.operation != FlowOperation::write; }
     uint64_t expected() const { return sends || uses_receives() ? flow->flow.messages() : 0; }
 
-    // Where the next message goes. A receiver must know it, so that its buffers are right; where there is none, the
-    // queue pair with the least to do takes it.
+    // Where the next message goes. A receiver must know it, so that its buffers are right; where there is
+    // none, the queue pair with the least to do takes it.
     size_t next_queue() const {
         if (uses_receives()) return posted % queues.size();
-        return static_cast<size_t>(std::min_element(outstanding.begin(), outstanding.end()) - outstanding.begin());
+        return static_cast<size_t>(std::min_element(outstanding.begin(), outstanding.end()) -
+                                   outstanding.begin());
     }
 };
 
@@ -249,7 +250,8 @@ class FlowProgram {
     void take(const regmap::Completion& completion) {
         FlowEnd& end = ends_.at(completion.user_data);
         ++end.completed;
-        const auto queue = std::find(end.queues.begin(), end.queues.end(), completion.queue) - end.queues.begin();
+        const auto queue =
+            std::find(end.queues.begin(), end.queues.end(), completion.queue) - end.queues.begin();
         --end.outstanding.at(static_cast<size_t>(queue));
         if (completion.status != Status::ok) {
             throw std::runtime_error(fmt::format("flow {}: message {} ended as {}", end.flow->number,
@@ -272,13 +274,8 @@ class FlowProgram {
                                     static_cast<uint32_t>(flow.bytes_of_message(end.posted)), end.key};
             const auto user_data = static_cast<uint64_t>(&end - ends_.data());
             if (!end.sends)
-                need(driver_->post_receive(end.queues[queue],
-                                           make_receive(local, user_data)),
-                     "receive");
-            else
-                need(driver_->post_send(end.queues[queue],
-                                        request(end, local, offset, user_data)),
-                     "send");
+                need(driver_->post_receive(end.queues[queue], make_receive(local, user_data)), "receive");
+            else need(driver_->post_send(end.queues[queue], request(end, local, offset, user_data)), "send");
             ++end.outstanding[queue];
             ++end.posted;
         }

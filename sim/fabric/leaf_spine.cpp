@@ -15,9 +15,7 @@ const FabricConfig& checked(const FabricConfig& config) {
     return config;
 }
 
-uint64_t argument_of(FabricPacket* packet) {
-    return reinterpret_cast<uintptr_t>(packet);
-}
+uint64_t argument_of(FabricPacket* packet) { return reinterpret_cast<uintptr_t>(packet); }
 
 // Position of the nth set bit, n from 0.
 uint32_t select_bit(uint64_t mask, uint32_t n) {

@@ -6,16 +6,12 @@ namespace plait::sim {
 
 LeafSpine::Element& LeafSpine::element(const Link& link) {
     switch (link.kind) {
-        case Link::Kind::device:
-            return device_links_[topology_.device_link(link.first, link.plane)];
+        case Link::Kind::device: return device_links_[topology_.device_link(link.first, link.plane)];
         case Link::Kind::leaf_spine:
             return spine_links_[topology_.spine_link(link.first, link.second, link.plane)];
-        case Link::Kind::leaf:
-            return leaves_[link.plane * topology_.leaves + link.first];
-        case Link::Kind::spine:
-            return spines_[link.plane * topology_.spines + link.first];
-        case Link::Kind::plane:
-            break;
+        case Link::Kind::leaf: return leaves_[link.plane * topology_.leaves + link.first];
+        case Link::Kind::spine: return spines_[link.plane * topology_.spines + link.first];
+        case Link::Kind::plane: break;
     }
     return planes_[link.plane];
 }
@@ -50,9 +46,7 @@ void LeafSpine::for_each_link(const Link& link, VisitDevice&& visit_device_link,
             first_spine = link.first;
             last_spine = link.first + 1;
             break;
-        case Link::Kind::plane:
-            last_device = topology_.devices;
-            break;
+        case Link::Kind::plane: last_device = topology_.devices; break;
     }
     for (uint32_t device = first_device; device < last_device; ++device) {
         visit_device_link(device, uint32_t{link.plane});

@@ -14,9 +14,7 @@ const ScaleUpConfig& checked(const ScaleUpConfig& config) {
     return config;
 }
 
-uint64_t argument_of(ScaleUpPacket* packet) {
-    return reinterpret_cast<uintptr_t>(packet);
-}
+uint64_t argument_of(ScaleUpPacket* packet) { return reinterpret_cast<uintptr_t>(packet); }
 ScaleUpPacket* packet_of(uint64_t argument) {
     return reinterpret_cast<ScaleUpPacket*>(static_cast<uintptr_t>(argument));
 }

@@ -3,9 +3,7 @@
 namespace plait::sim {
 namespace {
 
-std::string number(uint64_t value) {
-    return std::to_string(value);
-}
+std::string number(uint64_t value) { return std::to_string(value); }
 
 std::string validate_shape(const FabricConfig& config) {
     if (config.devices == 0) {
@@ -70,19 +68,15 @@ std::string Topology::check(const Link& link) const {
         return unknown("plane", link.plane, planes);
     }
     switch (link.kind) {
-        case Link::Kind::device:
-            return link.first < devices ? "" : unknown("device", link.first, devices);
+        case Link::Kind::device: return link.first < devices ? "" : unknown("device", link.first, devices);
         case Link::Kind::leaf_spine:
             if (link.second >= spines) {
                 return unknown("spine", link.second, spines);
             }
             [[fallthrough]];
-        case Link::Kind::leaf:
-            return link.first < leaves ? "" : unknown("leaf", link.first, leaves);
-        case Link::Kind::spine:
-            return link.first < spines ? "" : unknown("spine", link.first, spines);
-        case Link::Kind::plane:
-            return {};
+        case Link::Kind::leaf: return link.first < leaves ? "" : unknown("leaf", link.first, leaves);
+        case Link::Kind::spine: return link.first < spines ? "" : unknown("spine", link.first, spines);
+        case Link::Kind::plane: return {};
     }
     return "this kind of link does not exist";
 }

@@ -57,7 +57,8 @@ void PlanePorts::send(const firmware::Packet& header, const PayloadSlice& payloa
     }
 }
 
-// The packet that is complete first leaves first: one that waits for its payload must not keep the port from others.
+// The packet that is complete first leaves first: one that waits for its payload must not keep the port from
+// others.
 void PlanePorts::insert(Plane& plane, PlanePacket* packet) {
     PlanePacket* before = nullptr;
     for (PlanePacket* at = plane.head; at != nullptr && at->ready_ps <= packet->ready_ps;

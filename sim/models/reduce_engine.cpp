@@ -89,7 +89,8 @@ void ReduceEngine::offer(uint32_t number, uint32_t position, BufferId handle, ui
 void ReduceEngine::add_now(Accumulator& accumulator, BufferId buffer, bool is_last, uint64_t time_ps) {
     const PayloadSlice& slice = memory_.slice(buffer);
     accumulator.free_ps =
-        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(slice.length)).end_ps;
+        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(slice.length))
+            .end_ps;
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
     if (!accumulator.is_virtual) {
@@ -134,7 +135,8 @@ void ReduceEngine::finish(uint32_t number, uint64_t time_ps) {
         accumulator.result = memory_.allocate(slice, PacketMemory::Use::forced);
     }
     accumulator.free_ps =
-        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(block->length)).end_ps;
+        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(block->length))
+            .end_ps;
     pool_.release(block);
     const uint64_t at_ps = std::max({time_ps, accumulator.free_ps, queue_.now_ps()});
     queue_.schedule(at_ps, 0, &ReduceEngine::finished, this, uint64_t{accumulator.generation} << 32 | number);

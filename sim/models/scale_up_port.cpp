@@ -72,10 +72,10 @@ void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
         frame->leaving = leaving;
         frame->sender = this;
         count_sent(*frame);
-        // It enters the switch's server when it is ready, not before: the server is a FIFO, and the frames behind one
-        // that waits for its payload would wait too.
-        queue_.schedule(ready_ps + clock_.time_ps(frame->size_bytes) + transmit_latency_ps_, 0, &ScaleUpPort::enter, this,
-                        argument_of(frame));
+        // It enters the switch's server when it is ready, not before: the server is a FIFO, and the frames
+        // behind one that waits for its payload would wait too.
+        queue_.schedule(ready_ps + clock_.time_ps(frame->size_bytes) + transmit_latency_ps_, 0,
+                        &ScaleUpPort::enter, this, argument_of(frame));
     }
 }
 
@@ -85,7 +85,8 @@ void ScaleUpPort::enter(void* object, uint64_t argument) {
     if (self.cut_) {
         drop(frame, sim::DropReason::link_down);
     } else if (frame->destination == self.local_) {
-        const Slot slot = self.loopback_.take(self.queue_.now_ps(), self.queue_.now_ps(), self.clock_.time_ps(frame->size_bytes));
+        const Slot slot = self.loopback_.take(self.queue_.now_ps(), self.queue_.now_ps(),
+                                              self.clock_.time_ps(frame->size_bytes));
         self.queue_.schedule(slot.end_ps, 0, &ScaleUpPort::arrive_back, object, argument);
     } else {
         self.network_.send(frame, self.queue_.now_ps());

@@ -90,9 +90,7 @@ TEST(Reduce, EmptyRow) {
 
 // Sums of two floats and products of two floats of BF16 are exact in double or rounded there to 53 bits;
 // rounding that to 24 bits gives what one FP32 operation gives (53 >= 2 * 24 + 2).
-float add(float a, float b) {
-    return static_cast<float>(static_cast<double>(a) + static_cast<double>(b));
-}
+float add(float a, float b) { return static_cast<float>(static_cast<double>(a) + static_cast<double>(b)); }
 float multiply(float a, float b) {
     return static_cast<float>(static_cast<double>(a) * static_cast<double>(b));
 }

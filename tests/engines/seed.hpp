@@ -12,8 +12,6 @@ inline uint64_t seed_or(uint64_t own) {
     return text != nullptr ? std::strtoull(text, nullptr, 0) : own;
 }
 
-inline std::string seed_message(uint64_t seed) {
-    return "PLAIT_SEED=" + std::to_string(seed);
-}
+inline std::string seed_message(uint64_t seed) { return "PLAIT_SEED=" + std::to_string(seed); }
 
 }  // namespace plait::engines::test

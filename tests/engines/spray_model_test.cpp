@@ -98,19 +98,11 @@ void run(uint64_t seed, uint32_t planes, uint32_t values) {
         const uint32_t plane = index % planes;
         switch (random() % 16) {
             case 0:
-            case 1:
-                selector.on_loss(index), model.lose(index);
-                break;
+            case 1: selector.on_loss(index), model.lose(index); break;
             case 2:
-            case 3:
-                selector.on_probe_returned(index), model.return_probe(index);
-                break;
-            case 4:
-                selector.on_ack(index, false), model.acknowledge(index, false);
-                break;
-            case 5:
-                selector.on_ack(index, true), model.acknowledge(index, true);
-                break;
+            case 3: selector.on_probe_returned(index), model.return_probe(index); break;
+            case 4: selector.on_ack(index, false), model.acknowledge(index, false); break;
+            case 5: selector.on_ack(index, true), model.acknowledge(index, true); break;
             case 6:
                 if (random() % 8 == 0) selector.exclude_plane(plane), model.excluded.insert(plane);
                 break;

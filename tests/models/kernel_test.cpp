@@ -185,7 +185,8 @@ TEST(SimLink, AnInterruptComesAfterWhatWasWrittenBeforeIt) {
         const uint64_t start_ps = Kernel::now_ps();
         EXPECT_TRUE(link.wait_interrupt(1'000'000));
         EXPECT_EQ(memory->host[0], std::byte{42});
-        // doorbell 400, handler 100, 16 bytes at 200 GB/s, back 400; the byte before them fits into the handler's time
+        // doorbell 400, handler 100, 16 bytes at 200 GB/s, back 400; the byte before them fits into the
+        // handler's time
         EXPECT_EQ(Kernel::now_ps() - start_ps, 900 * ns + 80);
         EXPECT_FALSE(link.wait_interrupt(500)) << "it was consumed";
         EXPECT_EQ(Kernel::now_ps() - start_ps, 900 * ns + 80 + 500 * ns);

@@ -20,8 +20,10 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}        // NOLINT(google-explicit-constructor)
-    Result(Error error) : content_(std::in_place_index<1>, std::move(error)) {}    // NOLINT(google-explicit-constructor)
+    Result(T value)
+        : content_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+    Result(Error error)
+        : content_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
     [[nodiscard]] bool ok() const { return content_.index() == 0; }
     explicit operator bool() const { return ok(); }

@@ -9,8 +9,8 @@
 
 namespace plait::firmware {
 
-/// A buffer in the device's packet memory; 0 = none. Reference counted by the device: a command that takes a buffer
-/// holds it until it is carried out; firmware gives its own reference back with `release`.
+/// A buffer in the device's packet memory; 0 = none. Reference counted by the device: a command that takes a
+/// buffer holds it until it is carried out; firmware gives its own reference back with `release`.
 using BufferId = std::uint32_t;
 
 /// A range of host memory by device address, checked against a key before a command carries it.
@@ -19,7 +19,8 @@ struct Segment {
     std::uint32_t length = 0;
 };
 
-/// Where the payload of a packet comes from: the host segments in order, then the inline bytes; or a slice of a buffer.
+/// Where the payload of a packet comes from: the host segments in order, then the inline bytes; or a slice of
+/// a buffer.
 struct Payload {
     std::array<Segment, 2> segments{};
     std::uint8_t segment_count = 0;
@@ -28,8 +29,8 @@ struct Payload {
     std::span<const std::uint8_t> inline_bytes{};  ///< Read before the command returns.
 };
 
-/// A packet has arrived from a plane: well formed, from the queue pair's peer, its place in the receive window decided.
-/// Packets without a PSN (ACK, probe, port status) carry no verdict.
+/// A packet has arrived from a plane: well formed, from the queue pair's peer, its place in the receive
+/// window decided. Packets without a PSN (ACK, probe, port status) carry no verdict.
 struct PacketEvent {
     const Packet& packet;
     BufferId buffer = 0;  ///< Its payload; 0 when it has none. Firmware's reference.
@@ -40,8 +41,8 @@ struct PacketEvent {
 /// A scale-up frame has arrived from a device of the node, or from this device itself.
 struct ScaleUpEvent {
     const ScaleUpHeader& header;
-    BufferId buffer = 0;                         ///< Payload of a row. Firmware's reference.
-    std::span<const std::uint8_t> control{};     ///< Payload of a control frame; valid during the event.
+    BufferId buffer = 0;                      ///< Payload of a row. Firmware's reference.
+    std::span<const std::uint8_t> control{};  ///< Payload of a control frame; valid during the event.
 };
 
 /// Timers: one per queue pair, one per EP call, and the device's own.
@@ -65,12 +66,14 @@ struct DeviceConfig {
     std::uint32_t max_qps = 1024;
     std::uint32_t max_memory_regions = 4096;
     std::uint32_t max_groups = 4;
-    std::uint16_t transmit_credits = 6;        ///< Data packets a plane takes ahead of the wire.
-    std::uint32_t base_rtt_ns = 5500;          ///< Of a full packet across leaves of an idle fabric, host read included.
+    std::uint16_t transmit_credits = 6;  ///< Data packets a plane takes ahead of the wire.
+    std::uint32_t base_rtt_ns =
+        5500;  ///< Of a full packet across leaves of an idle fabric, host read included.
     std::uint32_t plane_rate_gbps = 100;
-    std::uint32_t accumulators = 256;          ///< Of the reduce engine, `accumulator_elements` FP32 each.
+    std::uint32_t accumulators = 256;  ///< Of the reduce engine, `accumulator_elements` FP32 each.
     std::uint32_t accumulator_elements = 2048;
-    std::uint64_t packet_memory_bytes = 8ULL << 20;  ///< What EP holds in it leaves a quarter to arriving packets.
+    std::uint64_t packet_memory_bytes = 8ULL
+                                        << 20;  ///< What EP holds in it leaves a quarter to arriving packets.
     std::uint64_t group_memory_bytes = 64ULL << 20;  ///< Table memory of one EP group.
     std::uint64_t seed = 1;
 };

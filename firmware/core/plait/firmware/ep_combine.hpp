@@ -283,8 +283,8 @@ class EpCombine {
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) announce(group, handle, rank);
     }
 
-    /// Tells an entry how many rows it may return: two at a time, but it must not run dry, and it learns of all when no
-    /// more tokens follow.
+    /// Tells an entry how many rows it may return: two at a time, but it must not run dry, and it learns of
+    /// all when no more tokens follow.
     void announce(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
         Destination& entry = handle.destination[rank];
         const std::uint32_t untold = entry.credited - entry.announced;

@@ -18,9 +18,9 @@ class EpDispatch {
   public:
     static constexpr std::uint32_t rows_ahead =
         64;  ///< Rows handed to a queue pair and not yet acknowledged.
-    /// Rows go out about in order of tokens, at most so many ahead of those that are done. Lists of rows differ in
-    /// length, and ranks with like text have like lists: served evenly, the long ones would be left over and meet at
-    /// few receivers.
+    /// Rows go out about in order of tokens, at most so many ahead of those that are done. Lists of rows
+    /// differ in length, and ranks with like text have like lists: served evenly, the long ones would be left
+    /// over and meet at few receivers.
     static constexpr std::uint32_t rows_window = 1536;
     static constexpr std::uint32_t local_ahead = 8;  ///< Own-node rows being multicast at once.
 
@@ -128,7 +128,8 @@ class EpDispatch {
             destination.next_row = handle.rows[number].next;
         }
         if (!gave_up) return;
-        for (std::uint32_t node = 0; node < group.nodes; ++node) start_node(group, handle, node);  // the window moved
+        for (std::uint32_t node = 0; node < group.nodes; ++node)
+            start_node(group, handle, node);  // the window moved
     }
 
     void row_acknowledged(EpGroup& group, EpHandle& handle, std::uint32_t number) {

@@ -1,5 +1,6 @@
 #pragma once
-// The decoded header of an mp packet: what firmware reads and writes. `wire_mp.hpp` turns it into frame bytes and back.
+// The decoded header of an mp packet: what firmware reads and writes. `wire_mp.hpp` turns it into frame bytes
+// and back.
 
 #include <array>
 #include <bit>
@@ -18,7 +19,8 @@ struct Choice {
     bool operator==(const Choice&) const = default;
 };
 
-/// Fields of MpEpRow and the index headers that follow it. `index[i]` belongs to the i-th set bit of `targets`.
+/// Fields of MpEpRow and the index headers that follow it. `index[i]` belongs to the i-th set bit of
+/// `targets`.
 struct RowHeader {
     std::uint8_t group = 0;
     std::uint8_t handle = 0;
@@ -82,25 +84,26 @@ struct PortStatusHeader {
     std::uint16_t sequence = 0;
 };
 
-/// Any mp packet. Which of the trailing groups mean something follows from the opcode (`rtl_models/regmap/wire.toml`).
+/// Any mp packet. Which of the trailing groups mean something follows from the opcode
+/// (`rtl_models/regmap/wire.toml`).
 struct Packet {
     Opcode opcode = Opcode::mp_write;
-    std::uint8_t plane = 0;            ///< Plane it leaves or came by.
-    std::uint16_t entropy = 0;         ///< UDP source port.
-    bool congestion = false;           ///< ECN: congestion experienced (received packets).
-    bool ack_request = false;          ///< The receiver shall acknowledge at once.
-    std::uint16_t payload_bytes = 0;   ///< Without pad.
-    std::uint32_t source_device = 0;   ///< Fabric numbers; IP addresses on the wire.
+    std::uint8_t plane = 0;           ///< Plane it leaves or came by.
+    std::uint16_t entropy = 0;        ///< UDP source port.
+    bool congestion = false;          ///< ECN: congestion experienced (received packets).
+    bool ack_request = false;         ///< The receiver shall acknowledge at once.
+    std::uint16_t payload_bytes = 0;  ///< Without pad.
+    std::uint32_t source_device = 0;  ///< Fabric numbers; IP addresses on the wire.
     std::uint32_t destination_device = 0;
-    std::uint32_t qpn = 0;             ///< Destination QPN.
+    std::uint32_t qpn = 0;  ///< Destination QPN.
     std::uint32_t psn = 0;
-    std::uint32_t local_qpn = 0;       ///< Sender's own QPN, so that its core is known. Not on the wire.
+    std::uint32_t local_qpn = 0;  ///< Sender's own QPN, so that its core is known. Not on the wire.
 
     std::uint32_t message_number = 0;  ///< MpData.
     std::uint32_t message_offset = 0;
     std::uint32_t message_bytes = 0;
 
-    std::uint64_t address = 0;         ///< MpTarget: of the message's first byte.
+    std::uint64_t address = 0;  ///< MpTarget: of the message's first byte.
     std::uint32_t remote_key = 0;
     std::uint32_t receive_number = 0;  ///< MpReceive.
     std::uint32_t immediate = 0;       ///< ImmDt.
@@ -120,8 +123,8 @@ struct Packet {
 /// Data packets take a PSN and are acknowledged; the rest (ACK, probes, port status) do not.
 constexpr bool is_data(Opcode opcode) { return opcode >= Opcode::mp_write && opcode < Opcode::mp_ack; }
 
-/// Bytes of a packet of this header on the wire, from the Ethernet header to the ICRC (IPv4), pad included, without
-/// preamble, frame check sequence and gap.
+/// Bytes of a packet of this header on the wire, from the Ethernet header to the ICRC (IPv4), pad included,
+/// without preamble, frame check sequence and gap.
 constexpr std::uint32_t frame_bytes(const Packet& packet) {
     using namespace regmap;
     std::uint32_t bytes = Ethernet::size_bytes + Ipv4::size_bytes + Udp::size_bytes + Bth::size_bytes + 4;
@@ -131,7 +134,9 @@ constexpr std::uint32_t frame_bytes(const Packet& packet) {
             bytes += MpData::size_bytes + MpTarget::size_bytes + MpReceive::size_bytes + ImmDt::size_bytes;
             break;
         case Opcode::mp_send: bytes += MpData::size_bytes + MpReceive::size_bytes; break;
-        case Opcode::mp_send_immediate: bytes += MpData::size_bytes + MpReceive::size_bytes + ImmDt::size_bytes; break;
+        case Opcode::mp_send_immediate:
+            bytes += MpData::size_bytes + MpReceive::size_bytes + ImmDt::size_bytes;
+            break;
         case Opcode::mp_ep_row:
             bytes += MpData::size_bytes + MpEpRow::size_bytes +
                      static_cast<std::uint32_t>(std::popcount(packet.row.targets)) * MpEpIndex::size_bytes +

@@ -73,34 +73,24 @@ constexpr std::optional<std::size_t> rc_extension_bytes(regmap::Opcode opcode) {
         case Opcode::rc_send_only:
         case Opcode::rc_write_middle:
         case Opcode::rc_write_last:
-        case Opcode::rc_read_response_middle:
-            return 0;
+        case Opcode::rc_read_response_middle: return 0;
         case Opcode::rc_send_last_immediate:
         case Opcode::rc_send_only_immediate:
-        case Opcode::rc_write_last_immediate:
-            return ImmDt::size_bytes;
+        case Opcode::rc_write_last_immediate: return ImmDt::size_bytes;
         case Opcode::rc_write_first:
         case Opcode::rc_write_only:
-        case Opcode::rc_read_request:
-            return Reth::size_bytes;
-        case Opcode::rc_write_only_immediate:
-            return Reth::size_bytes + ImmDt::size_bytes;
+        case Opcode::rc_read_request: return Reth::size_bytes;
+        case Opcode::rc_write_only_immediate: return Reth::size_bytes + ImmDt::size_bytes;
         case Opcode::rc_read_response_first:
         case Opcode::rc_read_response_last:
         case Opcode::rc_read_response_only:
-        case Opcode::rc_acknowledge:
-            return Aeth::size_bytes;
-        case Opcode::rc_atomic_acknowledge:
-            return Aeth::size_bytes + AtomicAckEth::size_bytes;
+        case Opcode::rc_acknowledge: return Aeth::size_bytes;
+        case Opcode::rc_atomic_acknowledge: return Aeth::size_bytes + AtomicAckEth::size_bytes;
         case Opcode::rc_compare_swap:
-        case Opcode::rc_fetch_add:
-            return AtomicEth::size_bytes;
-        case Opcode::ud_send_only:
-            return Deth::size_bytes;
-        case Opcode::ud_send_only_immediate:
-            return Deth::size_bytes + ImmDt::size_bytes;
-        default:
-            return std::nullopt;
+        case Opcode::rc_fetch_add: return AtomicEth::size_bytes;
+        case Opcode::ud_send_only: return Deth::size_bytes;
+        case Opcode::ud_send_only_immediate: return Deth::size_bytes + ImmDt::size_bytes;
+        default: return std::nullopt;
     }
 }
 

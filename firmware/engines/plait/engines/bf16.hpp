@@ -11,9 +11,7 @@ namespace plait::engines {
 /// results must not.
 inline constexpr uint16_t bf16_nan = 0x7FC0;
 
-constexpr float bf16_to_float(uint16_t bits) {
-    return std::bit_cast<float>(uint32_t{bits} << 16);
-}
+constexpr float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 /// Rounds to nearest, ties to even; overflow gives infinity, subnormals are kept, any NaN gives bf16_nan.
 constexpr uint16_t float_to_bf16(float value) {

@@ -52,18 +52,14 @@ inline constexpr float quiet_nan = std::bit_cast<float>(0x7FC0'0000u);
 }  // namespace detail
 
 /// 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinities, largest 448.
-constexpr uint8_t float_to_e4m3(float value) {
-    return detail::encode_fp8<3, 7, 0x7E>(value);
-}
+constexpr uint8_t float_to_e4m3(float value) { return detail::encode_fp8<3, 7, 0x7E>(value); }
 
 constexpr float e4m3_to_float(uint8_t code) {
     return (code & 0x7F) == 0x7F ? detail::quiet_nan : detail::decode_fp8_finite<3, 7>(code);
 }
 
 /// 1 sign, 5 exponent (bias 15), 2 mantissa bits; infinities 0x7C and 0xFC, largest finite 57344.
-constexpr uint8_t float_to_e5m2(float value) {
-    return detail::encode_fp8<2, 15, 0x7B>(value);
-}
+constexpr uint8_t float_to_e5m2(float value) { return detail::encode_fp8<2, 15, 0x7B>(value); }
 
 constexpr float e5m2_to_float(uint8_t code) {
     const uint32_t magnitude = code & 0x7Fu;

@@ -12,9 +12,7 @@ namespace plait::engines {
 std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes);
 
 /// The usual CRC-32 of `bytes`.
-inline std::uint32_t crc32(std::span<const std::uint8_t> bytes) {
-    return ~crc32_update(0xffffffffU, bytes);
-}
+inline std::uint32_t crc32(std::span<const std::uint8_t> bytes) { return ~crc32_update(0xffffffffU, bytes); }
 
 /// Invariant CRC of a packet; it is stored behind the pad with its least significant byte first.
 /// `packet` runs from the first byte of the IP header (IPv4 without options or IPv6 without extension

@@ -11,9 +11,7 @@ namespace plait::engines {
 inline constexpr size_t quantise_block = 128;
 
 /// Scales of a row of `elements`; the last block may be short.
-constexpr size_t quantise_scales(size_t elements) {
-    return (elements + quantise_block - 1) / quantise_block;
-}
+constexpr size_t quantise_scales(size_t elements) { return (elements + quantise_block - 1) / quantise_block; }
 
 /// Quantises a row of BF16 to E4M3 with one FP32 scale for each block of 128 (the last one may be short):
 /// amax = max(1e-4, max |x|), code = E4M3(x * (448 / amax)), scale = amax * fl32(1 / 448), each operation

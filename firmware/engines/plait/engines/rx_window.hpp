@@ -73,8 +73,8 @@ class RxWindow {
                !(bits_[word_of(psn)] >> (psn % 64) & 1);
     }
 
-    /// Takes back the acceptance of `psn`, which must be the packet that receive() accepted last: it counts as
-    /// never received. Where it had closed a gap, the packets behind it wait again.
+    /// Takes back the acceptance of `psn`, which must be the packet that receive() accepted last: it counts
+    /// as never received. Where it had closed a gap, the packets behind it wait again.
     constexpr void refuse(uint32_t psn) {
         psn &= psn_mask;
         if (psn_diff(psn, next_) < 0) {
@@ -84,7 +84,8 @@ class RxWindow {
         } else {
             bits_[word_of(psn)] &= ~(uint64_t{1} << (psn % 64));
         }
-        while (highest_ != next_ && !received(psn_add(highest_, psn_mask))) highest_ = psn_add(highest_, psn_mask);
+        while (highest_ != next_ && !received(psn_add(highest_, psn_mask)))
+            highest_ = psn_add(highest_, psn_mask);
     }
 
     constexpr uint32_t next_expected() const { return next_; }

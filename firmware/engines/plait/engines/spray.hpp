@@ -74,12 +74,9 @@ class SpraySelector {
     /// failed one is used if no other is left.
     constexpr std::optional<PathChoice> choose(uint32_t offered_planes) {
         switch (config_.policy) {
-            case SprayPolicy::spray:
-                return choose_sprayed(offered_planes);
-            case SprayPolicy::round_robin:
-                return choose_in_rotation(offered_planes);
-            case SprayPolicy::single_path:
-                return choose_single(offered_planes);
+            case SprayPolicy::spray: return choose_sprayed(offered_planes);
+            case SprayPolicy::round_robin: return choose_in_rotation(offered_planes);
+            case SprayPolicy::single_path: return choose_single(offered_planes);
         }
         return std::nullopt;
     }

@@ -1,7 +1,7 @@
 #pragma once
-// What a device offers to firmware. Commands are orders, not questions: they return at once, and what comes of them
-// arrives as an event (Firmware::on_...). Implementations: sim/models (device model). No virtual calls: firmware is a
-// template over its HAL, and each implementation is checked with static_assert(Hal<T>).
+// What a device offers to firmware. Commands are orders, not questions: they return at once, and what comes
+// of them arrives as an event (Firmware::on_...). Implementations: sim/models (device model). No virtual
+// calls: firmware is a template over its HAL, and each implementation is checked with static_assert(Hal<T>).
 
 #include <concepts>
 #include <cstdint>
@@ -15,49 +15,57 @@ namespace plait::hal {
 using firmware::BufferId;
 
 template <class H>
-concept Hal = requires(H hal, const H constant, const firmware::Packet& packet, const firmware::Payload& payload, firmware::Segment segment,
-                       firmware::TimerId timer, firmware::FetchTag tag, const firmware::ScaleUpHeader& frame, BufferId buffer,
-                       std::uint32_t number, std::uint64_t time_ns, std::uint8_t small, std::span<const std::uint8_t> bytes,
-                       std::span<const std::uint32_t> index, regmap::DropReason reason) {
+concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
+                       const firmware::Payload& payload, firmware::Segment segment, firmware::TimerId timer,
+                       firmware::FetchTag tag, const firmware::ScaleUpHeader& frame, BufferId buffer,
+                       std::uint32_t number, std::uint64_t time_ns, std::uint8_t small,
+                       std::span<const std::uint8_t> bytes, std::span<const std::uint32_t> index,
+                       regmap::DropReason reason) {
     // Time.
     { constant.now_ns() } -> std::same_as<std::uint64_t>;
     hal.set_timer(timer, time_ns);  // one shot, replaces what was set; -> on_timer
     hal.cancel_timer(timer);
 
-    // Planes. A data packet uses one transmit credit of its plane (DeviceConfig::transmit_credits at first, each returned
-    // by on_transmit_credit when the packet starts onto the wire); packets without a PSN use none and go ahead of data.
+    // Planes. A data packet uses one transmit credit of its plane (DeviceConfig::transmit_credits at first,
+    // each returned by on_transmit_credit when the packet starts onto the wire); packets without a PSN use
+    // none and go ahead of data.
     hal.send(packet, payload);
     { constant.port_up(small) } -> std::same_as<bool>;
 
-    // Host memory. place, write and interrupt share one channel and become visible in the order they were given.
-    hal.fetch(tag, segment);                    // at most 4096 bytes -> on_fetched
-    hal.place(buffer, number, segment);         // buffer from byte `number` on -> host memory
+    // Host memory. place, write and interrupt share one channel and become visible in the order they were
+    // given.
+    hal.fetch(tag, segment);                         // at most 4096 bytes -> on_fetched
+    hal.place(buffer, number, segment);              // buffer from byte `number` on -> host memory
     hal.write(time_ns /* device address */, bytes);  // small
-    hal.interrupt(number);                      // bits of interrupt_status
+    hal.interrupt(number);                           // bits of interrupt_status
 
     // Packet memory.
     hal.retain(buffer);
     hal.release(buffer);
 
-    // Scale-up: frames to the devices of the node whose bit is set, this one included (looped back inside). `index` holds
-    // one entry a target, in order of the bits, or is empty when the header's own index goes to all. With `notify`,
-    // on_scale_up_sent(frame.tag) follows when the payload has been read and the last copy has left.
+    // Scale-up: frames to the devices of the node whose bit is set, this one included (looped back inside).
+    // `index` holds one entry a target, in order of the bits, or is empty when the header's own index goes to
+    // all. With `notify`, on_scale_up_sent(frame.tag) follows when the payload has been read and the last
+    // copy has left.
     hal.scale_up(small, frame, index, payload, bool{} /* notify */);
 
-    // Reduce engine: `contributions` rows of `elements` BF16 are added in FP32 in order of position and rounded once to
-    // BF16 -> on_reduced(accumulator, result buffer). Contributions may come in any order; out-of-turn ones wait.
-    // With no contributions at all the result is zeros. Frames of kind contribution go to their accumulator (tag >> 8) and position (tag & 0xff) without firmware.
-    // One whose status is not ok carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a position
+    // Reduce engine: `contributions` rows of `elements` BF16 are added in FP32 in order of position and
+    // rounded once to BF16 -> on_reduced(accumulator, result buffer). Contributions may come in any order;
+    // out-of-turn ones wait. With no contributions at all the result is zeros. Frames of kind contribution go
+    // to their accumulator (tag >> 8) and position (tag & 0xff) without firmware. One whose status is not ok
+    // carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a position
     // that came already changes nothing.
     hal.reduce_open(number, small /* contributions */, number /* elements */);
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference
     hal.reduce_skip(number, small);                        // this position will not come
-    hal.reduce_close(number);                              // give up: what waits is released, no event follows
+    hal.reduce_close(number);  // give up: what waits is released, no event follows
 
     // Engines of a queue pair: receive window and spray selector.
-    hal.window_open(number /* qpn */, number /* peer device */, number /* first psn */, std::uint16_t{} /* packets */, std::uint16_t{} /* mtu */);
+    hal.window_open(number /* qpn */, number /* peer device */, number /* first psn */,
+                    std::uint16_t{} /* packets */, std::uint16_t{} /* mtu */);
     hal.window_close(number);
-    hal.window_refuse(number, number /* psn */);  // takes back the acceptance of the packet whose event is being handled
+    hal.window_refuse(
+        number, number /* psn */);  // takes back the acceptance of the packet whose event is being handled
     { hal.window(number) } -> std::same_as<const engines::RxWindow&>;
     { hal.spray(number) } -> std::same_as<engines::SpraySelector&>;
 

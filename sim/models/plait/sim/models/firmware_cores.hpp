@@ -17,7 +17,8 @@ namespace plait::sim {
 /// belongs to (key % cores) would have finished it.
 class FirmwareCores : public sc_core::sc_module {
   public:
-    FirmwareCores(sc_core::sc_module_name module_name, const EventQueue& queue, const CoreParameters& parameters);
+    FirmwareCores(sc_core::sc_module_name module_name, const EventQueue& queue,
+                  const CoreParameters& parameters);
 
     /// An event at `event_ps` is about to be handled; from now until the next begin(), ready_ps() is when its
     /// commands leave. Work that costs nothing waits for no core.
@@ -25,7 +26,8 @@ class FirmwareCores : public sc_core::sc_module {
         const uint32_t cost = costs_[static_cast<size_t>(work)];
         count(work, cost);
         ready_ps_ =
-            cost == 0 ? event_ps : cores_[key % cores_.size()].take(queue_.now_ps(), event_ps, cost * cycle_ps_).end_ps;
+            cost == 0 ? event_ps
+                      : cores_[key % cores_.size()].take(queue_.now_ps(), event_ps, cost * cycle_ps_).end_ps;
     }
 
     /// A packet is sent by a handler whose commands leave at `ready_ps`, on the core of `key`; returns when

@@ -68,7 +68,7 @@ class ScaleUpPort : public sc_core::sc_module {
     const uint64_t receive_latency_ps_;
     Server loopback_;
     ServerGroup receive_pipes_;
-    Ring<ScaleUpFrame*> waiting_;                                       // for packet memory
+    Ring<ScaleUpFrame*> waiting_;  // for packet memory
     ObjectPool<LeavingCopies> leaving_;
     bool cut_ = false;
     PacketCount data_sent_;

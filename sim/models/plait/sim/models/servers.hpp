@@ -9,9 +9,10 @@
 
 namespace plait::sim {
 
-/// When a server that works off what it is given serves a job that is given now and can start at `ready_ps`. A job
-/// that is not ready does not keep the server from those given after it: the server is busy with its backlog from now
-/// on, and a job ends when the backlog with it is worked off, but not before ready_ps + duration_ps.
+/// When a server that works off what it is given serves a job that is given now and can start at `ready_ps`.
+/// A job that is not ready does not keep the server from those given after it: the server is busy with its
+/// backlog from now on, and a job ends when the backlog with it is worked off, but not before ready_ps +
+/// duration_ps.
 class Server {
   public:
     Slot take(uint64_t now_ps, uint64_t ready_ps, uint64_t duration_ps) {
