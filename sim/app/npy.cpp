@@ -95,7 +95,7 @@ class DictionaryParser {
         const size_t end = text_.find(quote, at_);
         if (end == std::string_view::npos)
             refuse(file_, "an unfinished text in the header", "its closing quote");
-        const std::string result(text_.substr(at_, end - at_));
+        std::string result(text_.substr(at_, end - at_));
         at_ = end + 1;
         return result;
     }

@@ -28,7 +28,8 @@ Extents fit(const NpyArray<Value>& array, const std::filesystem::path& file, con
     const auto refuse = [&](const std::string& found, const std::string& expected) {
         throw InputError(fmt::format("{}: found {}, expected {}", file.string(), found, expected));
     };
-    if (array.shape.size() == 2) have = {scenario.ranks(), have.tokens / scenario.ranks(), have.topk};
+    if (array.shape.size() == 2 && scenario.ranks() != 0)
+        have = {scenario.ranks(), have.tokens / scenario.ranks(), have.topk};
     if (have.topk != ep.topk)
         refuse(fmt::format("{} choices a token", have.topk), fmt::format("workload.topk = {}", ep.topk));
     if (have.ranks < scenario.ranks()) {
@@ -131,7 +132,7 @@ Routing load_routing(const Scenario& scenario) {
     }
     routing.experts.resize(routing.first.back() * ep.topk);
     routing.weights.resize(routing.experts.size());
-    const float sum = static_cast<float>(ep.topk * (ep.topk + 1) / 2);
+    const float sum = static_cast<float>(ep.topk * (ep.topk + 1)) / 2.0F;
     for (size_t i = 0; i < routing.weights.size(); ++i) {
         routing.weights[i] = 2.5F * static_cast<float>(ep.topk - i % ep.topk) / sum;
     }
