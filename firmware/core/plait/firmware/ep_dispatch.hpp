@@ -21,7 +21,9 @@ class EpDispatch {
     /// Rows go out about in order of tokens, at most so many ahead of those that are done. Lists of rows
     /// differ in length, and ranks with like text have like lists: served evenly, the long ones would be left
     /// over and meet at few receivers.
-    static constexpr std::uint32_t rows_window = 1536;
+    static std::uint32_t rows_window(const EpHandle& handle) {
+        return std::clamp(handle.row_count / 8, 192U, 1536U);
+    }
     static constexpr std::uint32_t local_ahead = 8;  ///< Own-node rows being multicast at once.
 
     explicit EpDispatch(Core& core) : core_(core), load_(core), receive_(core) {}
@@ -113,7 +115,7 @@ class EpDispatch {
         bool gave_up = false;
         while (destination.next_row != no_index && destination.rows_in_flight < rows_ahead) {
             const std::uint32_t number = destination.next_row;
-            if (number >= handle.rows_done + rows_window) break;
+            if (number >= handle.rows_done + rows_window(handle)) break;
             if (group.has_failed(rank)) {  // unreachable: what it would have forwarded is lost and reported
                 --handle.rows_unacknowledged;
                 ++handle.rows_done;
@@ -264,7 +266,7 @@ class EpDispatch {
 
     /// The window moves on by one row: the row that came into it may go.
     void row_done(EpGroup& group, EpHandle& handle) {
-        const std::uint32_t number = handle.rows_done++ + rows_window;
+        const std::uint32_t number = handle.rows_done++ + rows_window(handle);
         if (number >= handle.row_count) return;
         const std::uint32_t rank = handle.rows[number].entry_rank;
         if (group.is_local(rank)) pump_local(group, handle);
@@ -274,7 +276,8 @@ class EpDispatch {
     void pump_local(EpGroup& group, EpHandle& handle) {
         Destination& self = handle.destination[group.parameters.rank];
         while (handle.state == HandleState::dispatching && self.next_row != no_index &&
-               self.next_row < handle.rows_done + rows_window && handle.local_in_flight < local_ahead) {
+               self.next_row < handle.rows_done + rows_window(handle) &&
+               handle.local_in_flight < local_ahead) {
             const RowInfo& row = handle.rows[self.next_row];
             ++handle.local_in_flight;
             send_local(group, handle, row);
