@@ -208,6 +208,27 @@ TEST_P(EpLoss, NothingIsLostOrRepeated) {
 
 INSTANTIATE_TEST_SUITE_P(Percent, EpLoss, ::testing::Values(1, 2, 5, 10));
 
+/// Ranks become ready at very different times, and calls have more rows than the row window: rows to another
+/// node that are done must not bring own-node rows on their way before the own node is ready.
+class EpUnevenStart : public ::testing::TestWithParam<int> {};
+
+TEST_P(EpUnevenStart, NoRowComesBeforeItsTargetIsReady) {
+    const std::uint64_t seed = job_seed(static_cast<std::uint64_t>(GetParam()));
+    SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
+    Job job({.nodes = 2,
+             .ranks_per_node = 4,
+             .loss = 0.1,
+             .jitter_ns = 20'000,
+             .qp_time_limit_us = 1'000'000,
+             .seed = seed},
+            {.experts_per_rank = 8, .topk = 8, .max_tokens = 256});
+    job.create_groups();
+    job.round(job.random_routing(256));
+    job.expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, EpUnevenStart, ::testing::Range(1, 9));
+
 // Four accumulators are the fewest with which a group of one part a row is made; eight with two parts.
 TEST(EpCalls, TinyAccumulatorPool) {
     for (const std::uint32_t accumulators : {4U, 8U}) {

@@ -274,6 +274,7 @@ class EpDispatch {
     }
 
     void pump_local(EpGroup& group, EpHandle& handle) {
+        if (!node_ready(group, handle, group.node)) return;
         Destination& self = handle.destination[group.parameters.rank];
         while (handle.state == HandleState::dispatching && self.next_row != no_index &&
                self.next_row < handle.rows_done + rows_window(handle) &&
