@@ -64,6 +64,10 @@ struct PolicyFigures {
     double hottest_receiver_mb, mean_copies_mb, hottest_copies_mb;
 };
 
+void PrintTo(const PolicyFigures& figures, std::ostream* stream) {
+    *stream << figures.layer << '_' << figures.policy;
+}
+
 class RecordedRouting : public testing::TestWithParam<PolicyFigures> {};
 
 // Figures computed from the original traces by another program (rows of 7392 bytes, no framing).

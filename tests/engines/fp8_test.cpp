@@ -17,6 +17,8 @@ struct Codec {
     float (*decode)(uint8_t);
 };
 
+void PrintTo(const Codec& codec, std::ostream* stream) { *stream << codec.name; }
+
 class Fp8 : public testing::TestWithParam<Codec> {};
 
 TEST_P(Fp8, EveryCodeDecodesToItsDefinedValueAndBack) {

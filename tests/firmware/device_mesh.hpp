@@ -1,16 +1,15 @@
 #pragma once
-// Devices with the real firmware on a small test HAL: host memory as bytes, planes that lose, delay and
-// reorder, scale-up that does neither, a reduce engine that adds. One event loop, deterministic from its
-// seed.
+// Devices with the real firmware on a small test HAL: planes that lose, delay and reorder, scale-up that does
+// neither, a reduce engine that adds.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,97 +17,24 @@
 #include <plait/firmware/firmware.hpp>
 #include <plait/firmware/receive_pipe.hpp>
 #include <plait/hal/hal.hpp>
-#include <queue>
 #include <random>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "host_memory.hpp"
+#include "mesh.hpp"
+
 namespace plait::mesh_test {
 
-using namespace firmware;
-
-struct MeshOptions {
-    std::uint32_t nodes = 2;
-    std::uint32_t ranks_per_node = 2;
-    std::uint8_t planes = 4;
-    double loss = 0;              ///< Of every packet on a plane.
-    std::uint64_t jitter_ns = 0;  ///< Random extra delay of every packet: reordering.
-    std::uint64_t packet_memory_bytes =
-        8U << 20;  ///< What arrives from planes may be refused, the rest is forced in.
-    std::uint64_t scale_up_bytes_per_us = 160'000;
-    std::uint32_t accumulators = 256;
-    std::uint32_t qp_time_limit_us = 4000;
-    std::uint32_t mtu_bytes = 1024;
-    std::uint64_t seed = 1;
-    [[nodiscard]] std::uint32_t ranks() const { return nodes * ranks_per_node; }
-};
-
-class MeshDevice;
-
-/// The event loop and what lies between the devices.
-class Mesh {
-  public:
-    explicit Mesh(const MeshOptions& options);
-
-    [[nodiscard]] const MeshOptions& options() const { return options_; }
-    [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
-    MeshDevice& device(std::uint32_t number) { return *devices_[number]; }
-    std::mt19937_64& random() { return random_; }
-
-    void at(std::uint64_t time_ns, std::function<void()> action) {
-        events_.push({std::max(time_ns, now_ns_), order_++, std::move(action)});
-    }
-
-    /// Runs until `done` or until `limit_ns` from now; true if done.
-    template <class Done>
-    bool run_until(Done&& done, std::uint64_t limit_ns) {
-        const std::uint64_t end = now_ns_ + limit_ns;
-        while (!done()) {
-            if (events_.empty() || events_.top().time_ns > end) return false;
-            step();
-        }
-        return true;
-    }
-    void run_for(std::uint64_t time_ns) {
-        run_until([] { return false; }, time_ns);
-    }
-
-    void deliver(const Packet& packet, std::vector<std::uint8_t> bytes, std::uint64_t time_ns);
-
-  private:
-    struct Event {
-        std::uint64_t time_ns;
-        std::uint64_t order;
-        std::function<void()> action;
-        bool operator<(const Event& other) const {
-            return std::pair(time_ns, order) > std::pair(other.time_ns, other.order);
-        }
-    };
-    void step() {
-        Event event = std::move(const_cast<Event&>(events_.top()));
-        events_.pop();
-        now_ns_ = event.time_ns;
-        event.action();
-    }
-
-    MeshOptions options_;
-    std::mt19937_64 random_;
-    std::priority_queue<Event> events_;
-    std::uint64_t now_ns_ = 0;
-    std::uint64_t order_ = 0;
-    std::vector<std::unique_ptr<MeshDevice>> devices_;
-};
-
 /// One device: its HAL, its host's memory, and the least driver that does.
-class MeshDevice {
+class MeshDevice : public HostMemory {
   public:
-    static constexpr std::uint64_t base = 0x1000'0000;
     static constexpr std::uint32_t queue_pairs = 64;
 
     MeshDevice(Mesh& mesh, std::uint32_t number)
-        : mesh_(mesh), number_(number), pipe_(receive_qps_), sprays_(queue_pairs) {
+        : HostMemory(number), mesh_(mesh), pipe_(receive_qps_), sprays_(queue_pairs) {
         DeviceConfig config;
         config.device_number = number;
         config.planes = mesh.options().planes;
@@ -126,44 +52,8 @@ class MeshDevice {
 
     Firmware<MeshDevice>& firmware() { return *firmware_; }
     Ep<Firmware<MeshDevice>>& ep() { return firmware_->ep(); }
-    [[nodiscard]] std::uint32_t number() const { return number_; }
-    [[nodiscard]] std::uint32_t local() const { return number_ % mesh_.options().ranks_per_node; }
-    [[nodiscard]] std::uint32_t node() const { return number_ / mesh_.options().ranks_per_node; }
-
-    // Host memory.
-
-    std::uint64_t allocate(std::size_t bytes) {
-        const std::size_t begin = (memory_.size() + 255) / 256 * 256;
-        memory_.resize(begin + bytes);
-        return base + begin;
-    }
-    std::uint8_t* bytes(std::uint64_t address, std::size_t length) {
-        const bool fits =
-            address >= base && length <= memory_.size() && address - base <= memory_.size() - length;
-        if (!fits)
-            ADD_FAILURE() << "device " << number_ << " leaves host memory: " << address << " + " << length;
-        return fits ? memory_.data() + (address - base) : nullptr;
-    }
-    template <class T>
-    T load(std::uint64_t address) {
-        T value{};
-        if (const std::uint8_t* from = bytes(address, sizeof(T))) std::memcpy(&value, from, sizeof(T));
-        return value;
-    }
-    template <class T>
-    void store(std::uint64_t address, const T& value) {
-        if (std::uint8_t* to = bytes(address, sizeof(T))) std::memcpy(to, &value, sizeof(T));
-    }
-
-    /// From now on the device must not read this range.
-    void forbid(std::uint64_t address, std::size_t length) {
-        if (length != 0) forbidden_.push_back({address, static_cast<std::uint32_t>(length)});
-    }
-    void allow_all() { forbidden_.clear(); }
-    /// Rows may only be placed in ranges named here.
-    void allow_place(std::uint64_t address, std::size_t length) {
-        if (length != 0) placeable_.push_back({address, static_cast<std::uint32_t>(length)});
-    }
+    [[nodiscard]] std::uint32_t local() const { return number() % mesh_.options().ranks_per_node; }
+    [[nodiscard]] std::uint32_t node() const { return number() / mesh_.options().ranks_per_node; }
 
     /// The device goes silent; its node sees its link go down.
     void kill() {
@@ -254,7 +144,7 @@ class MeshDevice {
     // What is left behind.
 
     void expect_nothing_left() {
-        SCOPED_TRACE("device " + std::to_string(number_));
+        SCOPED_TRACE("device " + std::to_string(number()));
         EXPECT_EQ(live_buffers_, 0U);
         EXPECT_EQ(ep().accumulators_in_use(), 0U);
         EXPECT_EQ(ep().partials_in_use(), 0U);
@@ -319,11 +209,8 @@ class MeshDevice {
     void place(BufferId buffer, std::uint32_t offset, Segment segment) {
         const std::vector<std::uint8_t>& data = buffers_.at(buffer).data;
         ASSERT_LE(std::size_t{offset} + segment.length, data.size());
-        const bool allowed = std::any_of(placeable_.begin(), placeable_.end(), [&](const Segment& range) {
-            return segment.address >= range.address &&
-                   segment.address + segment.length <= range.address + range.length;
-        });
-        ASSERT_TRUE(allowed) << "device " << number_ << " places a row outside the call's outputs";
+        ASSERT_TRUE(may_place(segment))
+            << "device " << number() << " places a row outside the call's outputs";
         if (std::uint8_t* to = bytes(segment.address, segment.length)) {
             std::memcpy(to, data.data() + offset, segment.length);
         }
@@ -492,11 +379,8 @@ class MeshDevice {
         }
         for (std::size_t i = 0; i < payload.segment_count; ++i) {
             const Segment& segment = payload.segments[i];
-            for (const Segment& range : forbidden_) {
-                const bool apart = segment.address + segment.length <= range.address ||
-                                   range.address + range.length <= segment.address;
-                EXPECT_TRUE(apart) << "device " << number_ << " reads memory after its call was over";
-            }
+            EXPECT_TRUE(may_read(segment))
+                << "device " << number() << " reads memory after its call was over";
             const std::uint8_t* from = bytes(segment.address, segment.length);
             if (from != nullptr) data.insert(data.end(), from, from + segment.length);
         }
@@ -540,10 +424,6 @@ class MeshDevice {
     }
 
     Mesh& mesh_;
-    std::uint32_t number_;
-    std::vector<std::uint8_t> memory_;
-    std::vector<Segment> forbidden_;
-    std::vector<Segment> placeable_;
     std::vector<ReceiveQp> receive_qps_ = std::vector<ReceiveQp>(queue_pairs);
     ReceivePipe pipe_;
     std::vector<engines::SpraySelector> sprays_;

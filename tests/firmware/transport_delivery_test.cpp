@@ -73,6 +73,8 @@ struct Weather {
     double loss, duplicate, reorder, ack_loss;
 };
 
+void PrintTo(const Weather& weather, std::ostream* stream) { *stream << weather.name; }
+
 class Delivery : public ::testing::TestWithParam<Weather> {};
 
 TEST_P(Delivery, EverythingArrivesOnceAndInOrderOfCompletion) {

@@ -249,11 +249,18 @@ TEST(TransportPlanes, RandomFailuresLoseNothing) {
     stream.finish();
 }
 
-class Policies : public ::testing::TestWithParam<regmap::SprayPolicy> {};
+struct Policy {
+    const char* name;
+    regmap::SprayPolicy value;
+};
+
+void PrintTo(const Policy& policy, std::ostream* stream) { *stream << policy.name; }
+
+class Policies : public ::testing::TestWithParam<Policy> {};
 
 TEST_P(Policies, ComparisonPoliciesDeliverToo) {
     Network network({.loss = 0.01});
-    Connection connection(network, 2 << 20, 4096, 512, GetParam());
+    Connection connection(network, 2 << 20, 4096, 512, GetParam().value);
     connection.post(connection.write(0, 2 << 20));
     ASSERT_TRUE(network.run_while_not([&] { return connection.sent().size() == 1; }));
     EXPECT_EQ(connection.sent()[0].status, Status::ok);
@@ -261,8 +268,9 @@ TEST_P(Policies, ComparisonPoliciesDeliverToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Policies,
-                         ::testing::Values(regmap::SprayPolicy::spray, regmap::SprayPolicy::round_robin,
-                                           regmap::SprayPolicy::single_path));
+                         ::testing::Values(Policy{"spray", regmap::SprayPolicy::spray},
+                                           Policy{"round_robin", regmap::SprayPolicy::round_robin},
+                                           Policy{"single_path", regmap::SprayPolicy::single_path}));
 
 }  // namespace
 }  // namespace plait::firmware::testing

@@ -12,7 +12,6 @@ namespace {
 
 using firmware::Packet;
 using firmware::Payload;
-using firmware::Segment;
 
 constexpr uint64_t ns = 1000;
 
