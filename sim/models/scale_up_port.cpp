@@ -179,7 +179,7 @@ uint64_t ScaleUpPort::received_ps(const ScaleUpFrame& frame) {
 
 void ScaleUpPort::count_sent(const ScaleUpFrame& frame) {
     (is_data(frame.header) ? data_sent_ : control_sent_).add(frame.size_bytes);
-    if (frame.destination == local_) {
+    if (frame.destination == local_ && is_data(frame.header)) {
         loopback_sent_.add(frame.size_bytes);
     }
 }

@@ -135,7 +135,7 @@ struct DeviceStatistics {
     PacketCount scale_up_control_sent;
     PacketCount scale_up_data_delivered;
     PacketCount scale_up_control_delivered;
-    PacketCount loopback;                  ///< Part of scale_up_*_sent that never used the link.
+    PacketCount loopback;                  ///< Part of scale_up_data_sent that never used the link.
     uint64_t payload_bytes_delivered = 0;  ///< Scale-out, without framing.
 
     std::array<uint64_t, 32> drops{};  ///< Packets received and dropped, by regmap::DropReason.
