@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <plait/firmware/ep_group.hpp>
+
 namespace plait::sim {
 namespace {
 
@@ -32,6 +34,42 @@ void read_routing(TableReader& table, const Scenario& scenario, EpWorkload& ep) 
     if (ep.routing == RoutingKind::grouped && (ep.experts % 8 != 0 || ep.topk > ep.experts / 2)) {
         table.fail("routing",
                    "\"grouped\" needs experts in 8 equal groups, and at most half of them in topk");
+    }
+}
+
+// What a device can hold of a row (`check_parameters` and `limit_packet_memory` of the firmware), said with
+// the scenario's own keys.
+void check_device_limits(const TableReader& table, const Scenario& scenario) {
+    const EpWorkload& ep = scenario.ep;
+    const DeviceOptions& device = scenario.device;
+    firmware::EpGroup group;
+    group.parameters.ranks = static_cast<uint16_t>(scenario.ranks());
+    group.parameters.experts = static_cast<uint16_t>(ep.experts);
+    group.parameters.topk = static_cast<uint8_t>(ep.topk);
+    group.parameters.ranks_per_node = static_cast<uint8_t>(scenario.topology.gpus_per_node);
+    group.nodes = scenario.topology.nodes;
+    const uint32_t row_bytes = 2 * ep.hidden;
+    group.part_bytes = std::min({scenario.scale_out.mtu_bytes, device.accumulator_elements * 2, row_bytes});
+    group.parts = (row_bytes + group.part_bytes - 1) / group.part_bytes;
+    const uint32_t most_parts = std::min(firmware::max_row_parts, device.accumulators / 4);
+    if (group.parts > most_parts) {
+        table.fail(
+            "hidden",
+            fmt::format("a row takes {} parts of {} bytes, expected at most {}: see scale_out.mtu_bytes, "
+                        "device.accumulator_elements and a quarter of device.accumulators",
+                        group.parts, group.part_bytes, most_parts));
+    }
+    if (!firmware::limit_packet_memory(group, device.packet_memory_bytes)) {
+        table.fail("hidden", fmt::format("rows of {} parts of {} bytes do not fit into the shares of "
+                                         "device.packet_memory_bytes = {}, expected more of it",
+                                         group.parts, group.part_bytes, device.packet_memory_bytes));
+    }
+    const uint32_t counts = firmware::counts_bytes(group.parameters);
+    if (counts > std::min(scenario.scale_out.mtu_bytes, regmap::max_control_bytes)) {
+        table.fail("experts",
+                   fmt::format("{} experts on each rank make a counts message of {} bytes, expected at "
+                               "most scale_out.mtu_bytes and {}",
+                               ep.experts / scenario.ranks(), counts, regmap::max_control_bytes));
     }
 }
 
@@ -69,6 +107,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
         table.refuse("hidden", fmt::format("a multiple of {} (dispatch_format = \"{}\")", block,
                                            name_of(ep.dispatch_format)));
     }
+    check_device_limits(table, scenario);
     if (ep.cached && ep.repeat < 2)
         table.fail("cached", "no dispatch would use the handle again, expected repeat of 2 or more");
     std::sort(ep.idle_ranks.begin(), ep.idle_ranks.end());

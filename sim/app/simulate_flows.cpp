@@ -218,6 +218,10 @@ class FlowProgram {
     void connect() {
         for (const FlowEnd& end : ends_) {
             const FlowState& flow = *end.flow;
+            // The other end's program has given up: its device is gone, and the run has that error already.
+            if (flow.source_qps.size() != flow.destination_qps.size())
+                throw std::runtime_error(
+                    fmt::format("flow {}: the other end has no queue pairs", flow.number));
             for (size_t i = 0; i < flow.source_qps.size(); ++i) {
                 const Qp& own = end.sends ? flow.source_qps[i] : flow.destination_qps[i];
                 const Qp& peer = end.sends ? flow.destination_qps[i] : flow.source_qps[i];
