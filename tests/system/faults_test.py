@@ -1,26 +1,25 @@
+"""Packets that are lost, damaged, doubled and late; planes and devices that fail."""
+
 import unittest
 
-from program import run
+from program import SEEDS, run
 
-FLOWS = """
+TOPOLOGY = """
 [topology]
 nodes = 2
 gpus_per_node = 4
 planes = 4
 [scale_out]
 {impairment}
+"""
+FLOWS = TOPOLOGY + """
 [workload]
 kind = "permutation"
 bytes_per_flow = 4194304
 message_bytes = 65536
+{faults}
 """
-EP = """
-[topology]
-nodes = 2
-gpus_per_node = 4
-planes = 4
-[scale_out]
-{impairment}
+EP = TOPOLOGY + """
 [workload]
 kind = "ep"
 tokens = 256
@@ -30,31 +29,80 @@ topk = 8
 routing = "uniform"
 {faults}
 """
+# Rates end to end, and what the report counts for each.
+IMPAIRMENTS = {
+    "loss = {}": {"lost_in_fabric"},
+    "corruption = {}": {"icrc"},
+    "duplication = {}": {"duplicate"},
+    "reordering = {}\nreordering_delay_ns = 20000": {"duplicate"},
+}
+DEVICE_DOWN = '[[fault]]\nat_us = {}\nwhat = "device_down"\ndevice = 5\n'
+PLANE_DOWN = '[[fault]]\nat_us = {}\nwhat = "plane_down"\nplane = 1\nsilent = {}\n'
 
 
 class Faults(unittest.TestCase):
-    def test_nothing_is_lost_up_to_ten_per_cent(self):
-        for impairment in ("loss = 0.1", "corruption = 0.1", "duplication = 0.1", "reordering = 0.1\nreordering_delay_ns = 20000"):
-            for scenario, seed in ((FLOWS, 1), *((EP, seed) for seed in range(1, 9))):
-                with self.subTest(impairment, ep=scenario is EP, seed=seed):
-                    result, report, _ = run(scenario.format(impairment=impairment, faults=""), "--seed", seed)
-                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-                    self.assertTrue(report["verified"])
-
-    def test_a_plane_that_fails_silently_costs_no_byte(self):
-        fault = '[[fault]]\nat_us = 70\nwhat = "plane_down"\nplane = 1\nsilent = true\n'
-        result, report, _ = run(EP.format(impairment="", faults=fault))
+    def all_right(self, scenario, *arguments):
+        result, report, _ = run(scenario, *arguments)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertTrue(report["verified"])
+        self.assertTrue(report["complete"] and report["verified"])
+        self.assertEqual(report["runs"][0]["counters"]["qp_errors"], 0)
+        return report
 
-    def test_a_device_that_dies_is_reported(self):
-        fault = '[[fault]]\nat_us = {}\nwhat = "device_down"\ndevice = 5\n'
-        for at_us in (70, 110):  # in dispatch, in combine
+    def nothing_is_lost(self, scenario):
+        for impairment, reasons in IMPAIRMENTS.items():
+            for rate in (0.01, 0.1):
+                for seed in SEEDS:
+                    with self.subTest(impairment.format(rate), seed=seed):
+                        report = self.all_right(scenario.format(impairment=impairment.format(rate), faults=""),
+                                                "--seed", seed)
+                        if rate == 0.1:  # it did happen
+                            self.assertLessEqual(reasons, set(report["runs"][0]["drops"]))
+
+    def test_flows_lose_nothing_up_to_ten_per_cent(self):
+        self.nothing_is_lost(FLOWS)
+
+    def test_ep_loses_nothing_up_to_ten_per_cent(self):
+        self.nothing_is_lost(EP)
+
+    def test_everything_at_once(self):
+        impairment = "loss = 0.03\ncorruption = 0.03\nduplication = 0.03\nreordering = 0.03\nreordering_delay_ns = 20000"
+        for scenario in (FLOWS, EP):
+            for seed in SEEDS:
+                with self.subTest(seed=seed, ep=scenario is EP):
+                    self.all_right(scenario.format(impairment=impairment, faults=""), "--seed", seed)
+
+    def test_a_single_packet_lost(self):
+        for nth in (1, 2, 100):
+            fault = f'[[fault]]\nat_us = 0\nwhat = "lose_nth"\nsource = 0\ndestination = 4\nnth = {nth}\n'
+            scenario = FLOWS.replace('"permutation"', '"permutation"\nshift = 4')
+            with self.subTest(nth):
+                report = self.all_right(scenario.format(impairment="", faults=fault))
+                self.assertEqual(report["runs"][0]["drops"].get("lost_in_fabric"), 1)
+
+    def test_a_plane_that_fails_costs_no_byte(self):
+        for silent in ("true", "false"):
+            for at_us in (50, 60, 80, 100, 120):  # set-up ends at about 47 us, combine begins at about 91 us
+                with self.subTest(silent=silent, at_us=at_us):
+                    report = self.all_right(EP.format(impairment="", faults=PLANE_DOWN.format(at_us, silent)))
+                    if silent == "true" or at_us > 50:  # told before they sent, ranks lose nothing
+                        self.assertGreater(report["runs"][0]["drops"].get("lost_in_fabric", 0), 0)
+
+    def test_an_ep_device_that_dies_is_reported(self):
+        for at_us in (0, 20, 40, 70, 110):  # in set-up (three times), in dispatch, in combine
             with self.subTest(at_us):
-                result, report, _ = run(EP.format(impairment="", faults=fault.format(at_us)))
-                self.assertEqual(result.returncode, 1)
-                self.assertFalse(report["complete"])
-                self.assertTrue(any(one["errors"] for one in report["runs"]))
+                self.reported(EP.format(impairment="", faults=DEVICE_DOWN.format(at_us)), "rank 5")
+
+    def test_a_flow_s_device_that_dies_is_reported(self):
+        for at_us in (0, 40, 60, 100):
+            with self.subTest(at_us):
+                self.reported(FLOWS.format(impairment="", faults=DEVICE_DOWN.format(at_us)), "device 5")
+
+    def reported(self, scenario, who):
+        result, report, _ = run(scenario, timeout=60)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertFalse(report["complete"] or report["verified"] or report["interrupted"])
+        gone = [line for line in report["runs"][0]["errors"] if line.startswith(who) and "gone" in line]
+        self.assertTrue(gone, report["runs"][0]["errors"])
 
 
 if __name__ == "__main__":

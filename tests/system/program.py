@@ -3,12 +3,15 @@
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import tempfile
 
 PLAIT = os.environ["PLAIT"]
 SOURCE = pathlib.Path(os.environ["PLAIT_SOURCE"])
 SCENARIOS = SOURCE / "sim" / "scenarios"
+# Seeds of the cases that are drawn; a subtest's message names the one that failed.
+SEEDS = [int(os.environ["PLAIT_SEED"])] if "PLAIT_SEED" in os.environ else [1, 2, 3, 4, 5]
 
 
 def plait(*arguments, program=PLAIT, timeout=300):
@@ -26,6 +29,39 @@ def run(scenario, *arguments, program=PLAIT, timeout=300):
         result = plait("run", scenario, "--quiet", "--json", out, *arguments, program=program, timeout=timeout)
         data = out.read_bytes() if out.exists() else b""
         return result, json.loads(data) if data else None, data
+
+
+class OnTerminal:
+    """The program with a terminal as its standard error, where a progress bar would be."""
+
+    def __init__(self, *arguments):
+        self.terminal, other = pty.openpty()
+        self.process = subprocess.Popen([PLAIT, *map(str, arguments)], stdout=subprocess.PIPE, stderr=other, text=True)
+        os.close(other)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        os.close(self.terminal)
+
+    def read(self):
+        """What the terminal got since; empty when the program has ended."""
+        try:
+            return os.read(self.terminal, 4096)
+        except OSError:  # nobody has the other end any more
+            return b""
+
+    def finish(self, timeout=60):
+        """Standard output, and what the terminal still got."""
+        text, _ = self.process.communicate(timeout=timeout)
+        shown = b""
+        while more := self.read():
+            shown += more
+        return text, shown
 
 
 def npy(array_bytes, descr, shape):
