@@ -194,8 +194,22 @@ TEST(Congestion, RefusalsAndTimeoutsShrink) {
     EXPECT_EQ(window.bytes(), 9216U);
 }
 
+TEST(Congestion, NeverBelowAFloor) {
+    CongestionWindow window = made();
+    window.set_floor(6);
+    EXPECT_EQ(window.bytes(), initial);
+    window.on_timeout();
+    EXPECT_EQ(window.bytes(), 6U * mtu);
+    window.set_floor(7);
+    EXPECT_EQ(window.bytes(), 7U * mtu);
+    window.set_floor(1);
+    window.on_timeout();
+    EXPECT_EQ(window.bytes(), 7U * mtu / 2);
+}
+
 TEST(Congestion, ResetForgetsEverything) {
     CongestionWindow window = started();
+    window.set_floor(8);
     window.on_ack(mtu, 2000, false, 0);
     window.reset({.base_rtt_ns = base_rtt_ns, .rate_gbps = 400, .mtu_bytes = mtu});
     EXPECT_EQ(window.bytes(), initial);
@@ -203,6 +217,8 @@ TEST(Congestion, ResetForgetsEverything) {
     EXPECT_EQ(window.smoothed_rtt_ns(), base_rtt_ns);
     window.on_ack(initial, base_rtt_ns, false, 0);
     EXPECT_EQ(window.bytes(), 2 * initial);  // starting again
+    for (int i = 0; i < 8; ++i) window.on_timeout();
+    EXPECT_EQ(window.bytes(), mtu);  // the floor too
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace plait::firmware {
 struct CongestionConfig {
     std::uint32_t base_rtt_ns = 3000;  ///< Round trip of an idle fabric; the most that is ever assumed.
     std::uint32_t rate_gbps = 400;     ///< Of all planes together.
-    std::uint32_t mtu_bytes = 4096;    ///< Floor of the window.
+    std::uint32_t mtu_bytes = 4096;
 };
 
 /// Congestion window of one queue pair, in bytes. Integers only.
@@ -22,7 +22,7 @@ struct CongestionConfig {
 /// delay without marks: grow by (4 MTU + window / 8) * (target - delay) / target a round trip; high delay
 /// without marks: by one MTU; marks with low delay: hold; marks with high delay: shrink by 0.8 * (delay -
 /// target) / delay, at most to one half, at most once a base round trip. At most 1.5 times the
-/// bandwidth-delay product.
+/// bandwidth-delay product, at least the floor.
 class CongestionWindow {
   public:
     /// Starts anew with a few packets: a device has many queue pairs, and many may go to one other.
@@ -36,8 +36,15 @@ class CongestionWindow {
         decreased_ = false;
         credit_ = 0;
         starting_ = true;
+        floor_packets_ = 1;
         window_ =
             clamped(std::min<std::uint64_t>(bandwidth_delay_bytes(), initial_packets * config.mtu_bytes));
+    }
+
+    /// The window does not shrink below so many packets any more. 1 at first.
+    constexpr void set_floor(std::uint32_t packets) {
+        floor_packets_ = packets;
+        set(window_);
     }
 
     [[nodiscard]] constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>(window_); }
@@ -88,7 +95,7 @@ class CongestionWindow {
     }
 
     [[nodiscard]] constexpr std::uint64_t clamped(std::uint64_t window) const {
-        const std::uint64_t floor = config_.mtu_bytes;
+        const std::uint64_t floor = std::uint64_t{floor_packets_} * config_.mtu_bytes;
         return std::clamp(window, floor, std::max(floor, bandwidth_delay_bytes() * 3 / 2));
     }
 
@@ -137,6 +144,7 @@ class CongestionWindow {
     std::uint32_t min_rtt_ns_ = 0;
     std::uint32_t smoothed_rtt_ns_ = 0;
     std::uint32_t deviation_ns_ = 0;
+    std::uint32_t floor_packets_ = 1;
     bool decreased_ = false;
     bool starting_ = false;  ///< No queue seen yet: the window doubles each round trip.
 };

@@ -139,7 +139,7 @@ class EpGather {
     /// Parts that may be open to one source at once.
     [[nodiscard]] static std::uint32_t partials_ahead(const EpGroup& group) {
         const std::uint32_t remote = group.parameters.ranks - group.parameters.ranks_per_node;
-        return std::clamp(512U / std::max(1U, remote), 4U, partials_ahead_limit);
+        return std::clamp(704U / std::max(1U, remote), 4U, partials_ahead_limit);
     }
 
     void skip_contributor(std::uint32_t accumulator, AccumulatorJob& job, std::uint32_t local) {

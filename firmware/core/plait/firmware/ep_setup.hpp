@@ -57,6 +57,13 @@ class EpSetup {
         });
     }
 
+    /// Packets that may always be under way to each peer, fewer when there are many: a peer's rows come in
+    /// bursts, and what they meet would outlast a window of one packet many times over.
+    [[nodiscard]] static std::uint32_t window_floor(const EpGroup& group) {
+        const std::uint32_t remote = group.parameters.ranks - group.parameters.ranks_per_node;
+        return std::clamp(512U / std::max(1U, remote), 1U, 8U);
+    }
+
     regmap::Status make(EpGroup& group, std::span<const std::uint8_t> bytes) {
         regmap::GroupParameters parameters;
         if (bytes.size() < sizeof(parameters)) return regmap::Status::invalid_length;
@@ -73,6 +80,10 @@ class EpSetup {
         for (std::uint32_t rank = 0; rank < parameters.ranks; ++rank) {
             std::memcpy(&group.qpn[rank], qpns.data() + rank * sizeof(std::uint32_t), sizeof(std::uint32_t));
             if (!group.is_local(rank) && !is_connected(group, rank)) return regmap::Status::invalid_qp;
+        }
+        for (std::uint32_t rank = 0; rank < parameters.ranks; ++rank) {
+            if (!group.is_local(rank))
+                core_.context().transport().set_window_floor(group.qpn[rank], window_floor(group));
         }
         group.queue = create_queue_;
         group.active = true;

@@ -72,6 +72,11 @@ class Transport {
     bool enqueue(std::uint32_t qpn, const EpMessage& message);
     unsigned room(std::uint32_t qpn);
     [[nodiscard]] bool is_usable(std::uint32_t qpn) const;
+    /// EP bounds what goes to the peer by credit or pace, so the window need not shrink below `packets`. Only
+    /// for a usable queue pair.
+    void set_window_floor(std::uint32_t qpn, std::uint32_t packets) {
+        find(qpn)->congestion.set_floor(packets);
+    }
     /// Device number of the peer; 0 while not connected.
     [[nodiscard]] std::uint32_t peer_of(std::uint32_t qpn) const;
 
