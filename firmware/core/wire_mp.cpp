@@ -128,6 +128,7 @@ void put_data(const Packet& packet, HeaderWriter& out) {
                             .operation = packet.control.operation,
                             .kind = static_cast<std::uint8_t>(packet.control.kind),
                             .status = static_cast<std::uint8_t>(packet.control.status),
+                            .call = packet.control.call,
                             .value = packet.control.value});
     }
 }
@@ -160,6 +161,7 @@ DropReason take_data(HeaderReader& in, Packet& packet) {
                           .operation = control.operation,
                           .kind = static_cast<EpControlKind>(control.kind),
                           .status = static_cast<Status>(control.status),
+                          .call = control.call,
                           .value = control.value};
     }
     return DropReason::none;

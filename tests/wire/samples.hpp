@@ -92,6 +92,7 @@ inline std::vector<Sample> mp_samples() {
                                      .operation = 3,
                                      .kind = EpControlKind::abort,
                                      .status = Status::rank_failed,
+                                     .call = 0x5a,
                                      .value = 0xcafef00d};
     samples.push_back(make_sample("ack", Opcode::mp_ack, 0));
     samples.back().packet.ack = {.cumulative_psn = 0xffffff,
@@ -139,7 +140,7 @@ inline std::string describe(const Packet& packet) {
     } else if (packet.opcode == Opcode::mp_ep_control) {
         const ControlHeader& control = packet.control;
         add({control.group, control.handle, control.operation, static_cast<std::uint64_t>(control.kind),
-             static_cast<std::uint64_t>(control.status), control.value});
+             static_cast<std::uint64_t>(control.status), control.call, control.value});
     } else if (packet.opcode == Opcode::mp_ack) {
         const AckHeader& ack = packet.ack;
         add({ack.cumulative_psn, static_cast<std::uint64_t>(ack.reason), ack.bitmap_base, ack.bitmap_words,

@@ -118,10 +118,14 @@ TEST(WireHeaders, MultiPlane) {
         MpEpPartial{
             .group = 1, .handle = 2, .operation = 0x0304, .token = 0x05060708, .node = 0x090a, .missing = 11},
         {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 0, 0, 0});
-    expect_bytes(
-        MpEpControl{
-            .group = 1, .handle = 2, .operation = 0x0304, .kind = 5, .status = 6, .value = 0x0708090a},
-        {1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10});
+    expect_bytes(MpEpControl{.group = 1,
+                             .handle = 2,
+                             .operation = 0x0304,
+                             .kind = 5,
+                             .status = 6,
+                             .call = 7,
+                             .value = 0x08090a0b},
+                 {1, 2, 3, 4, 5, 6, 7, 0, 8, 9, 10, 11});
     expect_bytes(MpAck{.cumulative_psn = 0x010203,
                        .reason = 4,
                        .bitmap_base = 0x050607,

@@ -15,6 +15,9 @@ namespace plait::firmware {
 template <class Core>
 class EpCombine {
   public:
+    static constexpr std::uint32_t tokens_ahead =
+        4;  ///< That may always be under way: the pace stops no call.
+
     explicit EpCombine(Core& core) : core_(core), gather_(core) {}
 
     EpGather<Core>& gather() { return gather_; }
@@ -24,6 +27,9 @@ class EpCombine {
         handle.state = HandleState::combining;
         handle.next_token = 0;
         handle.tokens_left = handle.token_count;
+        handle.pace.start(core_.hal().now_ns(), handle.row_count);
+        handle.pace.set_duration(
+            link_time_ns(core_.context().config(), handle.busiest_rows, group.output_bytes, group.parts));
         handle.missing_rows = 0;
         for (RowInfo& row : handle.rows.first(handle.row_count)) {
             row.arrived = 0;
@@ -45,7 +51,7 @@ class EpCombine {
         AccumulatorPool& pool = core_.token_pool();
         bool admitted = false;
         while (handle.state == HandleState::combining && handle.next_token < handle.token_count &&
-               pool.available() >= group.parts &&
+               in_pace(handle) && pool.available() >= group.parts &&
                pool.contributions() + group.parts * handle.tokens[handle.next_token].count <=
                    group.token_limit) {
             admit(group, handle, handle.next_token++);
@@ -244,6 +250,13 @@ class EpCombine {
   private:
     [[nodiscard]] static std::uint32_t all_parts(const EpGroup& group) {
         return static_cast<std::uint32_t>((std::uint64_t{1} << group.parts) - 1);
+    }
+
+    /// May the next token be admitted by now?
+    [[nodiscard]] bool in_pace(const EpHandle& handle) {
+        const std::uint32_t done = handle.token_count - handle.tokens_left;
+        return handle.next_token < done + tokens_ahead ||
+               handle.tokens[handle.next_token].first <= handle.pace.allowed(core_.hal().now_ns(), 0);
     }
 
     [[nodiscard]] static std::uint32_t token_accumulator(const EpGroup& group, const EpHandle& handle,

@@ -162,7 +162,10 @@ class EpControl {
                               .kind = kind};
         switch (kind) {
             case EpControlKind::counts: control.value = group.hash; break;
-            case EpControlKind::ready: control.value = static_cast<std::uint32_t>(handle.kind); break;
+            case EpControlKind::ready:
+                control.call = static_cast<std::uint8_t>(handle.kind);
+                control.value = handle.peer[group.parameters.rank].busiest_rows;
+                break;
             case EpControlKind::credit: control.value = handle.destination[rank].credited; break;
             case EpControlKind::abort: control.status = handle.abort_status; break;
         }
@@ -228,11 +231,13 @@ class EpControl {
 
     bool take_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control) {
         PeerState& peer = handle.peer[rank];
-        if (control.value == 0 || control.value > static_cast<std::uint32_t>(CallKind::combine)) return false;
+        if (control.call == 0 || control.call > static_cast<std::uint8_t>(CallKind::combine)) return false;
+        if (control.value > std::max(handle.rows.size(), handle.entry_rows.size())) return false;
         if (peer.ready_valid && !operation_before(peer.ready_operation, control.operation)) return true;
         peer.ready_valid = true;
         peer.ready_operation = control.operation;
-        peer.ready_kind = static_cast<CallKind>(control.value);
+        peer.ready_kind = static_cast<CallKind>(control.call);
+        peer.busiest_rows = control.value;
         if (!checked(group, handle, peer)) return true;
         core_.dispatch().on_ready(group, handle, rank);
         if (group.is_local(rank)) core_.combine().on_ready(group, handle);

@@ -91,6 +91,8 @@ class EpDispatch {
     /// `rank` can place rows now: its node may be the next to get some.
     void on_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
         if (handle.state != HandleState::dispatching) return;
+        if (handle.peer[rank].ready_operation == handle.operation)
+            meet_link(group, handle, handle.peer[rank].busiest_rows);
         start_node(group, handle, rank / group.parameters.ranks_per_node);
         check_done(group, handle);
     }
@@ -105,48 +107,26 @@ class EpDispatch {
         check_done(group, handle);
     }
 
-    /// Hands rows that enter by `rank` to its queue pair, as far as it takes them.
+    /// Goes on with the rows that enter by `rank`, and with those that wait for their turn.
     void pump_rows(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
-        Destination& destination = handle.destination[rank];
-        if (handle.state != HandleState::dispatching || destination.next_row == no_index ||
-            group.is_local(rank))
-            return;
-        if (!node_ready(group, handle, rank / group.parameters.ranks_per_node)) return;
-        bool gave_up = false;
-        while (destination.next_row != no_index && destination.rows_in_flight < rows_ahead) {
-            const std::uint32_t number = destination.next_row;
-            if (number >= handle.rows_done + rows_window(handle)) break;
-            if (group.has_failed(rank)) {  // unreachable: what it would have forwarded is lost and reported
-                --handle.rows_unacknowledged;
-                ++handle.rows_done;
-                gave_up = true;
-            } else {
-                const std::uint64_t tag =
-                    core_.tag(group, handle, EpMessageKind::row, handle.routing_operation, number);
-                if (!core_.enqueue(group, handle, rank, Opcode::mp_ep_row, tag, group.row_bytes)) return;
-                ++destination.rows_in_flight;
-                ++handle.table_messages;
-            }
-            destination.next_row = handle.rows[number].next;
-        }
-        if (!gave_up) return;
-        for (std::uint32_t node = 0; node < group.nodes; ++node)
-            start_node(group, handle, node);  // the window moved
+        offer_rows(group, handle, rank);
+        release_rows(group, handle);
     }
 
     void row_acknowledged(EpGroup& group, EpHandle& handle, std::uint32_t number) {
         const std::uint32_t rank = handle.rows[number].entry_rank;
         --handle.destination[rank].rows_in_flight;
         --handle.rows_unacknowledged;
+        ++handle.rows_done;
         pump_rows(group, handle, rank);
-        row_done(group, handle);
         check_done(group, handle);
     }
 
     void local_row_sent(EpGroup& group, EpHandle& handle) {
         --handle.local_in_flight;
         --handle.local_left;
-        row_done(group, handle);
+        ++handle.rows_done;
+        release_rows(group, handle);
         pump_local(group, handle);
         check_done(group, handle);
     }
@@ -207,8 +187,9 @@ class EpDispatch {
         if (!node_ready(group, handle, node)) return;
         if (node == group.node) return pump_local(group, handle);
         for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i) {
-            pump_rows(group, handle, group.rank_at(node, i));
+            offer_rows(group, handle, group.rank_at(node, i));
         }
+        release_rows(group, handle);
     }
 
     [[nodiscard]] static bool node_ready(const EpGroup& group, const EpHandle& handle, std::uint32_t node) {
@@ -259,26 +240,71 @@ class EpDispatch {
         }
         for (EntryRow& row : handle.entry_rows.first(entries)) row.arrived = false;
         handle.local_left = handle.destination[group.parameters.rank].rows_via;
+        handle.peer[group.parameters.rank].busiest_rows = std::max(handle.rows_unacknowledged, entries);
+        handle.pace.start(core_.hal().now_ns(), handle.row_count);
+        handle.rows_released = handle.busiest_rows = 0;
         core_.control().announce_ready(group, handle, true);
+        for (const PeerState& peer : handle.peer) {
+            if (peer.ready_valid && peer.ready_operation == handle.operation)
+                meet_link(group, handle, peer.busiest_rows);
+        }
         for (std::uint32_t node = 0; node < group.nodes; ++node) start_node(group, handle, node);
         check_done(group, handle);
     }
 
-    /// The window moves on by one row: the row that came into it may go.
-    void row_done(EpGroup& group, EpHandle& handle) {
-        const std::uint32_t number = handle.rows_done++ + rows_window(handle);
-        if (number >= handle.row_count) return;
-        const std::uint32_t rank = handle.rows[number].entry_rank;
-        if (group.is_local(rank)) pump_local(group, handle);
-        else pump_rows(group, handle, rank);
+    /// Hands rows that enter by `rank` to its queue pair, as far as it takes them.
+    void offer_rows(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
+        Destination& destination = handle.destination[rank];
+        if (handle.state != HandleState::dispatching || destination.next_row == no_index ||
+            group.is_local(rank))
+            return;
+        if (!node_ready(group, handle, rank / group.parameters.ranks_per_node)) return;
+        while (destination.next_row != no_index && destination.rows_in_flight < rows_ahead) {
+            const std::uint32_t number = destination.next_row;
+            if (number >= rows_allowed(handle)) break;
+            if (group.has_failed(rank)) {  // unreachable: what it would have forwarded is lost and reported
+                --handle.rows_unacknowledged;
+                ++handle.rows_done;
+            } else {
+                const std::uint64_t tag =
+                    core_.tag(group, handle, EpMessageKind::row, handle.routing_operation, number);
+                if (!core_.enqueue(group, handle, rank, Opcode::mp_ep_row, tag, group.row_bytes)) return;
+                ++destination.rows_in_flight;
+                ++handle.table_messages;
+            }
+            destination.next_row = handle.rows[number].next;
+        }
+    }
+
+    /// Offers the rows that may go now, and might not before, to their queue pairs.
+    void release_rows(EpGroup& group, EpHandle& handle) {
+        if (handle.state != HandleState::dispatching) return;
+        while (handle.rows_released < std::min(rows_allowed(handle), handle.row_count)) {
+            const std::uint32_t rank = handle.rows[handle.rows_released++].entry_rank;
+            if (group.is_local(rank)) pump_local(group, handle);
+            else offer_rows(group, handle, rank);
+        }
+    }
+
+    /// Rows with a smaller number may go.
+    [[nodiscard]] std::uint32_t rows_allowed(const EpHandle& handle) {
+        return std::min(handle.rows_done + rows_window(handle),
+                        handle.pace.allowed(core_.hal().now_ns(), handle.rows_done));
+    }
+
+    /// There is a link that `rows` rows go over: it may be the busiest, which sets the pace.
+    void meet_link(const EpGroup& group, EpHandle& handle, std::uint32_t rows) {
+        if (rows <= handle.busiest_rows) return;
+        handle.busiest_rows = rows;
+        handle.pace.set_duration(
+            link_time_ns(core_.context().config(), rows, group.row_bytes, group.row_parts));
     }
 
     void pump_local(EpGroup& group, EpHandle& handle) {
         if (!node_ready(group, handle, group.node)) return;
         Destination& self = handle.destination[group.parameters.rank];
         while (handle.state == HandleState::dispatching && self.next_row != no_index &&
-               self.next_row < handle.rows_done + rows_window(handle) &&
-               handle.local_in_flight < local_ahead) {
+               self.next_row < rows_allowed(handle) && handle.local_in_flight < local_ahead) {
             const RowInfo& row = handle.rows[self.next_row];
             ++handle.local_in_flight;
             send_local(group, handle, row);

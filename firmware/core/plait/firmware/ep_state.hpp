@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <plait/firmware/commands.hpp>
+#include <plait/firmware/ep_pace.hpp>
 #include <plait/firmware/packet.hpp>
 #include <plait/regmap.hpp>
 #include <span>
@@ -79,6 +80,7 @@ struct PeerState {
     bool ready_valid = false;
     bool credit_valid = false;
     CallKind ready_kind = CallKind::none;
+    std::uint32_t busiest_rows = 0;  ///< Rows over the busier of its links, to or from the planes.
     std::uint32_t credit = 0;
     // The routing in force.
     std::uint32_t rows_to_me = 0;
@@ -153,6 +155,9 @@ struct EpHandle {
     std::uint32_t local_left = 0;           ///< and all whose copies have not left yet.
     regmap::Status load_status = regmap::Status::ok;
     std::uint32_t controls_left = 0;  ///< Messages counts and ready of the call not yet acknowledged.
+    std::uint32_t busiest_rows = 0;   ///< Rows over the busiest link of the group, of the routing in force.
+    EpPace pace;                      ///< Of the call in progress,
+    std::uint32_t rows_released = 0;  ///< dispatch: rows that were offered to their queue pairs.
     std::uint32_t table_messages =
         0;  ///< Messages row and counts with the transport: they read tables and memory.
 

@@ -51,6 +51,7 @@ struct ControlHeader {
     std::uint16_t operation = 0;
     regmap::EpControlKind kind = regmap::EpControlKind::counts;
     regmap::Status status = regmap::Status::ok;
+    std::uint8_t call = 0;
     std::uint32_t value = 0;
 };
 
