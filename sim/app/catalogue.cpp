@@ -53,7 +53,7 @@ fs::path find_scenario(const std::string& name_or_path, const std::vector<fs::pa
     throw InputError(fmt::format(
         "{}: found no scenario of this name, {}", name_or_path,
         meant.empty() ? std::string("expected one that `plait list` shows, or the path of a .toml file")
-                      : fmt::format("did you mean \"{}\"?", meant)));
+                      : fmt::format("did you mean \"{}\"? (`plait list` shows all)", meant)));
 }
 
 }  // namespace plait::sim

@@ -1,17 +1,16 @@
 #include <plait/sim/app/command_line.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <limits>
-#include <optional>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
+#include <plait/sim/app/arguments.hpp>
 #include <plait/sim/app/catalogue.hpp>
 #include <plait/sim/app/memory_estimate.hpp>
 #include <plait/sim/app/plan.hpp>
@@ -24,12 +23,13 @@ namespace {
 
 enum Exit : int { ok = 0, failed = 1, bad_input = 2, interrupted = 130 };
 
-struct Arguments {
-    std::string scenario;
-    std::string json_file;
-    std::optional<int64_t> seed;
-    bool quiet = false;
-};
+// Names and values in a message are the user's, line breaks and all.
+std::string one_line(std::string message) {
+    std::replace_if(
+        message.begin(), message.end(), [](char letter) { return static_cast<unsigned char>(letter) < ' '; },
+        ' ');
+    return message;
+}
 
 int list(std::ostream& out, std::ostream& err) {
     size_t width = 0;
@@ -41,7 +41,7 @@ int list(std::ostream& out, std::ostream& err) {
             const auto variants = load_scenario(file);
             out << fmt::format("{:<{}}  {}\n", file.stem().string(), width, variants.front().description);
         } catch (const InputError& error) {
-            err << error.what() << '\n';
+            err << one_line(error.what()) << '\n';
             all_good = false;
         }
     }
@@ -55,7 +55,7 @@ int list(std::ostream& out, std::ostream& err) {
 std::vector<Scenario> load(const Arguments& arguments) {
     auto variants = load_scenario(find_scenario(arguments.scenario, scenario_folders()));
     for (auto& scenario : variants) {
-        if (arguments.seed) scenario.seed = static_cast<uint64_t>(*arguments.seed);
+        if (arguments.seed) scenario.seed = *arguments.seed;
         if (const auto refusal = refuse_for_memory(scenario, available_memory_bytes()))
             throw InputError(*refusal);
     }
@@ -134,31 +134,13 @@ int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
-    CLI::App app{"Plait: simulates clusters whose GPUs have a communication co-processor."};
-    app.name("plait");
-    app.require_subcommand(1);
-    Arguments arguments;
-    auto* list_command = app.add_subcommand("list", "Show the scenarios that can be run by name.");
-    auto* check_command = app.add_subcommand(
-        "check", "Check a scenario and its input; show its floors and memory. Runs nothing.");
-    auto* run_command = app.add_subcommand("run", "Run a scenario.");
-    for (auto* command : {check_command, run_command}) {
-        command->add_option("SCENARIO", arguments.scenario, "Name, or path of a .toml file.")->required();
-        command->add_option("--seed", arguments.seed, "Instead of the scenario's seed.")
-            ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
-    }
-    run_command->add_option("--json", arguments.json_file, "Write the report there as JSON.");
-    run_command->add_flag("--quiet", arguments.quiet, "No table and no progress bar: the exit status tells.");
     try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error, out, err) == 0 ? ok : bad_input;
-    }
-    try {
-        if (*list_command) return list(out, err);
-        return *check_command ? check(arguments, out) : run(arguments, out, err);
+        const auto arguments = parse_arguments(argc, argv, out);
+        if (!arguments) return ok;
+        if (arguments->command == Command::list) return list(out, err);
+        return arguments->command == Command::check ? check(*arguments, out) : run(*arguments, out, err);
     } catch (const InputError& error) {
-        err << error.what() << '\n';
+        err << one_line(error.what()) << '\n';
         return bad_input;
     } catch (const std::exception& error) {
         err << fmt::format("plait: {}\n", error.what());

@@ -119,16 +119,51 @@ TEST_F(CommandLine, BadInputAnswersTwoWithOneLineAndRunsNothing) {
     EXPECT_EQ(runs_, 0);
 }
 
-TEST_F(CommandLine, BadArgumentsAnswerTwo) {
+TEST_F(CommandLine, BadArgumentsAnswerTwoWithOneLineThatNamesThem) {
     folder_.write("a.toml", permutation);
-    EXPECT_EQ(call({}), 2);
-    EXPECT_EQ(call({"run"}), 2);
-    EXPECT_EQ(call({"walk"}), 2);
-    EXPECT_EQ(call({"run", file("a.toml"), "--seed", "many"}), 2);
-    EXPECT_EQ(call({"run", file("a.toml"), "--seed", "-1"}), 2);
-    EXPECT_EQ(call({"run", file("a.toml"), "--sed", "1"}), 2);
+    const std::string good = file("a.toml");
+    struct Case {
+        std::vector<std::string> arguments;
+        std::vector<std::string> words;
+    };
+    const std::vector<Case> cases{
+        {{}, {"plait: found no command", "list, check or run"}},
+        {{""}, {"found \"\"", "list, check or run"}},
+        {{"walk"}, {"found \"walk\"", "list, check or run"}},
+        {{"chek"}, {"found \"chek\"", "did you mean \"check\"?"}},
+        {{"--seed", "1", "run", good}, {"plait: found \"--seed\""}},
+        {{"list", "list"}, {"plait list: found \"list\"", "expected `plait list`"}},
+        {{"run"}, {"plait run: SCENARIO", "expected `plait run SCENARIO"}},
+        {{"run", ""}, {"empty SCENARIO"}},
+        {{"run", good, "more"}, {"plait run: found \"more\"", "expected `plait run SCENARIO"}},
+        {{"run", good, "--sed", "1"}, {"found \"--sed\"", "did you mean \"--seed\"?"}},
+        {{"run", good, "--sed=1"}, {"found \"--sed=1\"", "did you mean \"--seed\"?"}},
+        {{"check", good, "--json", "x"}, {"plait check: found \"--json\"", "expected `plait check SCENARIO"}},
+        {{"run", good, "--seed"}, {"plait run: --seed", "missing"}},
+        {{"run", good, "--seed", "1", "--seed", "2"}, {"--seed", "received 2"}},
+        {{"run", good, "--seed", "many"}, {"--seed: found \"many\"", "an integer from 0 to"}},
+        {{"run", good, "--seed", ""}, {"--seed: found \"\"", "an integer from 0 to"}},
+        {{"run", good, "--seed", "-1"}, {"--seed: found \"-1\"", "an integer from 0 to"}},
+        {{"run", good, "--seed", "1.5"}, {"--seed: found \"1.5\"", "an integer from 0 to"}},
+        {{"run", good, "--seed", "9223372036854775808"}, {"--seed", "to 9223372036854775807"}},
+        {{"run", good, "--json"}, {"plait run: --json", "missing"}},
+        {{"run", good, "--json", ""}, {"--json: found \"\"", "expected a file"}},
+        {{"run", good, "--json", "--quiet"}, {"--json: found \"--quiet\"", "expected a file"}},
+        {{"run", good, "--quiet=3"}, {"quiet"}},
+        {{"run", "no\nsuch"}, {"no such", "`plait list`"}}};
+    for (const auto& [arguments, words] : cases) {
+        const std::string shown = testing::PrintToString(arguments);
+        EXPECT_EQ(call(arguments), 2) << shown;
+        EXPECT_EQ(out_, "") << shown;
+        EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
+        for (const auto& word : words) EXPECT_NE(err_.find(word), std::string::npos) << word << '\n' << err_;
+    }
     EXPECT_EQ(runs_, 0);
-    EXPECT_EQ(call({"--help"}), 0);
+    for (const std::vector<std::string>& help : {std::vector<std::string>{"--help"}, {"run", "--help"}}) {
+        EXPECT_EQ(call(help), 0);
+        EXPECT_NE(out_.find("Usage: plait"), std::string::npos) << out_;
+        EXPECT_EQ(err_, "");
+    }
 }
 
 TEST_F(CommandLine, AWrongResultAnswersOne) {

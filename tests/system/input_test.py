@@ -173,13 +173,21 @@ class Input(unittest.TestCase):
             self.refused("run", "ep8", "--json", f"{folder}/no/such/folder.json", words=("--json",))
 
     def test_options(self):
-        for arguments in ((), ("frobnicate",), ("run",), ("run", "ep8", "--no-such-option"), ("run", "ep8", "--seed"),
-                          ("run", "ep8", "--seed", "-1"), ("run", "ep8", "--seed", "one"), ("run", "ep8", "ep16"),
-                          ("check", "ep8", "--json", "x"), ("list", "ep8")):
+        for arguments, *words in (
+                ((), "list, check or run"),
+                (("frobnicate",), "frobnicate", "list, check or run"),
+                (("run",), "SCENARIO"),
+                (("run", "ep8", "--no-such-option"), "--no-such-option", "plait run SCENARIO"),
+                (("run", "ep8", "--jsn", "x"), "--jsn", 'did you mean "--json"?'),
+                (("run", "ep8", "--seed"), "--seed", "missing"),
+                (("run", "ep8", "--seed", "-1"), "--seed", "-1", "integer from 0"),
+                (("run", "ep8", "--seed", "one"), "--seed", "one", "integer from 0"),
+                (("run", "ep8", "--json", ""), "--json", "expected a file"),
+                (("run", "ep8", "ep16"), "ep16", "plait run SCENARIO"),
+                (("check", "ep8", "--json", "x"), "--json", "plait check SCENARIO"),
+                (("list", "ep8"), "ep8", "plait list")):
             with self.subTest(arguments):
-                result = plait(*arguments)
-                self.assertEqual((result.returncode, result.stdout), (2, ""))
-                self.assertTrue(result.stderr.strip())
+                self.refused(*arguments, words=words)
 
     def test_too_large_for_memory_is_refused_before_anything_is_allocated(self):
         huge = ('[topology]\nnodes = 2048\ngpus_per_node = 8\n[scale_out]\nspine_ports = 1024\n'

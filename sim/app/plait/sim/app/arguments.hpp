@@ -1,0 +1,25 @@
+// What the user asked for on the command line.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+namespace plait::sim {
+
+enum class Command { list, check, run };
+
+struct Arguments {
+    Command command = Command::list;
+    std::string scenario;          ///< Name or path, as written; of `check` and `run`.
+    std::optional<uint64_t> seed;  ///< Instead of the scenario's own.
+    std::string json_file;         ///< Empty: no JSON is wanted.
+    bool quiet = false;
+};
+
+/// Nothing when help was asked for, which is then on `out`. Throws InputError, one line that says what was
+/// found and what was expected, for everything that is no command line of `plait`.
+std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std::ostream& out);
+
+}  // namespace plait::sim
