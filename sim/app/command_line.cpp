@@ -91,6 +91,7 @@ void check_writable(const std::string& file) {
 }
 
 int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+    catch_interrupts();  // before loading, which takes a while for much routing
     const auto variants = load(arguments);
     check_writable(arguments.json_file);
     Report report;
@@ -98,13 +99,13 @@ int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
     // All input is read before anything is run.
     for (const auto& scenario : variants) report.runs.push_back({scenario, make_plan(scenario), {}});
 
-    catch_interrupts();
     const bool shows_progress = !arguments.quiet && isatty(STDERR_FILENO) != 0;
     size_t done = 0;
     for (auto& entry : report.runs) {
         Progress progress(stderr, shows_progress,
                           entry.scenario.variant.empty() ? entry.scenario.name : entry.scenario.variant);
-        entry.outcome = simulate(entry.scenario, RunOptions{&entry.plan}, progress);
+        if (progress.interrupted()) entry.outcome.interrupted = true;
+        else entry.outcome = simulate(entry.scenario, RunOptions{&entry.plan}, progress);
         ++done;
         if (entry.outcome.interrupted) break;
     }

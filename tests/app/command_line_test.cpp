@@ -208,6 +208,18 @@ TEST_F(CommandLine, ControlCReportsWhatThereIsAndAnswers130) {
     EXPECT_EQ(json("a.json")["interrupted"], true);
 }
 
+TEST_F(CommandLine, ControlCBeforeTheSimulationIsNoDifferent) {
+    folder_.write("a.toml", permutation);
+    catch_interrupts();
+    std::raise(SIGINT);
+    EXPECT_EQ(call({"run", file("a.toml"), "--json", file("a.json")}), 130);
+    EXPECT_EQ(runs_, 0);
+    EXPECT_NE(out_.find("INCOMPLETE"), std::string::npos);
+    EXPECT_EQ(json("a.json")["complete"], false);
+    EXPECT_EQ(json("a.json")["verified"], false);
+    EXPECT_EQ(json("a.json")["interrupted"], true);
+}
+
 TEST_F(CommandLine, TooLargeAScenarioIsRefusedWithTheEstimate) {
     folder_.write("a.toml", std::string(permutation) + "limits = { memory_gib = 0.01 }\n");
     EXPECT_EQ(call({"run", file("a.toml")}), 2);

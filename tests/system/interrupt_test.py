@@ -1,6 +1,7 @@
 """Ctrl-C."""
 
 import json
+import os
 import pathlib
 import signal
 import tempfile
@@ -34,6 +35,20 @@ class Interrupt(unittest.TestCase):
             for phase in report["phases"]:
                 if not phase["complete"]:
                     self.assertEqual((phase["efficiency"], phase["goodput_gbytes_per_s"]), (0, 0))
+
+    def test_one_before_the_simulation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "report.json"
+            os.mkfifo(out)
+            with OnTerminal("run", "ep64", "--json", out) as program:
+                reader = os.open(out, os.O_RDONLY)  # waits until the program tries whether it may write
+                program.process.send_signal(signal.SIGINT)
+                text, _ = program.finish()
+                report = json.loads(os.read(reader, 65536))
+                os.close(reader)
+            self.assertEqual(program.process.returncode, INTERRUPTED)
+            self.assertIn("INCOMPLETE", text)
+            self.assertEqual((report["complete"], report["verified"], report["interrupted"]), (False, False, True))
 
     def test_the_second_one_ends_it_at_once(self):
         with tempfile.TemporaryDirectory() as folder, self.start(folder) as program:
