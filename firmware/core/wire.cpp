@@ -151,7 +151,7 @@ std::size_t encode_roce(const Envelope& envelope, Bth bth, std::span<const std::
                         std::span<const std::uint8_t> payload, std::span<std::uint8_t> out) {
     constexpr std::size_t max_extension_bytes =
         1024;  // far above any header chain; keeps every length within 16 bits
-    if (payload.size() > max_payload_bytes || extensions.size() > max_extension_bytes ||
+    if (payload.size() > max_mtu_bytes || extensions.size() > max_extension_bytes ||
         extensions.size() % 4 != 0)
         return 0;
     bth.pad_count = static_cast<std::uint8_t>((0 - payload.size()) & 3U);

@@ -233,7 +233,7 @@ DropReason take_headers(HeaderReader& in, Packet& packet) {
 }
 
 DropReason check_message(const Packet& packet) {
-    if (packet.payload_bytes > max_payload_bytes) return DropReason::length;
+    if (packet.payload_bytes > max_mtu_bytes) return DropReason::length;
     const std::uint64_t end = std::uint64_t{packet.message_offset} + packet.payload_bytes;
     if (packet.message_bytes > max_message_bytes || end > packet.message_bytes) return DropReason::length;
     // Only an empty message has an empty packet: it still takes a PSN.
@@ -334,7 +334,7 @@ DecodedFrame decode_frame(std::span<const std::uint8_t> frame) {
     if (!headers.complete()) result.reason = DropReason::truncated;
     if (result.reason != DropReason::none) return result;
     result.payload = headers.left();
-    if (result.payload.size() > max_payload_bytes) {  // before the size is squeezed into 16 bits
+    if (result.payload.size() > max_mtu_bytes) {  // before the size is squeezed into 16 bits
         result.reason = DropReason::length;
         return result;
     }

@@ -10,7 +10,6 @@
 namespace plait {
 namespace {
 
-constexpr std::uint32_t block_elements = 128;  // elements that share a scale
 constexpr std::uint64_t bf16_bytes = 2;
 
 Error invalid(std::string message) { return {Status::invalid_parameter, std::move(message)}; }
@@ -23,18 +22,23 @@ Result<void> check_rows(const EpConfig& config) {
     if (!is_known(config.entry_policy))
         return invalid("entry_policy is " + std::to_string(static_cast<unsigned>(config.entry_policy)) +
                        ", expected same_index, spread or target");
-    if (auto checked = check_range("hidden", config.hidden, block_elements, regmap::max_hidden); !checked)
+    if (auto checked = check_range("hidden", config.hidden, regmap::min_hidden, regmap::max_hidden); !checked)
         return checked;
     return config.dispatch_format == RowFormat::bf16
                ? check_multiple("hidden", config.hidden, "64 elements", 64)
-               : check_multiple("hidden", config.hidden, "a block of e4m3_f32", block_elements);
+               : check_multiple("hidden", config.hidden, "a block of e4m3_f32", regmap::scale_block_elements);
 }
 
 Result<void> check_pairs(const EpConfig& config) {
-    if (auto checked = check_range("mtu_bytes", config.mtu_bytes, 256, 4096); !checked) return checked;
+    if (auto checked =
+            check_range("mtu_bytes", config.mtu_bytes, regmap::min_mtu_bytes, regmap::max_mtu_bytes);
+        !checked)
+        return checked;
     if (!std::has_single_bit(config.mtu_bytes))
         return invalid("mtu_bytes is " + std::to_string(config.mtu_bytes) + ", expected a power of two");
-    if (auto checked = check_range("window_packets", config.window_packets, 64, 512); !checked)
+    if (auto checked = check_range("window_packets", config.window_packets, regmap::min_window_packets,
+                                   regmap::max_window_packets);
+        !checked)
         return checked;
     if (!std::has_single_bit(config.window_packets))
         return invalid("window_packets is " + std::to_string(config.window_packets) +
@@ -42,7 +46,7 @@ Result<void> check_pairs(const EpConfig& config) {
     if (!is_known(config.spray_policy))
         return invalid("spray_policy is " + std::to_string(static_cast<unsigned>(config.spray_policy)) +
                        ", expected spray, round_robin or single_path");
-    return check_range("entropy_values", config.entropy_values, 1, 256);
+    return check_range("entropy_values", config.entropy_values, 1, regmap::max_entropy_values);
 }
 
 /// One buffer of a call: what it is called, what was given, where it goes, what it must hold.
@@ -91,7 +95,8 @@ Result<void> check_config(const EpConfig& config, std::uint32_t ranks) {
     if (auto checked = check_rows(config); !checked) return checked;
     if (auto checked = check_range("max_tokens", config.max_tokens, 1, regmap::max_tokens_per_rank); !checked)
         return checked;
-    if (auto checked = check_range("handles", config.handles, 1, max_ep_handles); !checked) return checked;
+    if (auto checked = check_range("handles", config.handles, 1, regmap::max_handles); !checked)
+        return checked;
     return check_pairs(config);
 }
 
@@ -128,7 +133,9 @@ std::uint64_t row_bytes(const EpConfig& config) {
 }
 
 std::uint64_t scale_bytes(const EpConfig& config) {
-    return config.dispatch_format == RowFormat::bf16 ? 0 : config.hidden / block_elements * sizeof(float);
+    return config.dispatch_format == RowFormat::bf16
+               ? 0
+               : config.hidden / regmap::scale_block_elements * sizeof(float);
 }
 
 Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const DispatchArguments& arguments,
@@ -144,7 +151,7 @@ Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const Dispatc
 
     regmap::EpRequest request;
     request.opcode = regmap::EpOpcode::dispatch;
-    request.flags = cached_tokens ? 1 : 0;
+    request.flags = cached_tokens ? regmap::ep_request_cached : 0;
     request.tokens = arguments.tokens;
     request.timeout_us = arguments.timeout_us;
     request.receive_capacity = arguments.receive_capacity;

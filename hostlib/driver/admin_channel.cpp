@@ -28,7 +28,8 @@ Result<void> AdminChannel::enable() {
     write_address(reg::admin_completion_low_offset, reg::admin_completion_high_offset,
                   completions_.memory().device_address());
     device_.write(reg::admin_log2_entries_offset, device_.options().admin_log2_entries);
-    device_.write(reg::interrupt_enable_offset, 1 | 4);  // completion, fatal
+    device_.write(reg::interrupt_enable_offset,
+                  reg::interrupt_status_completion_mask | reg::interrupt_status_fatal_mask);
     device_.write(reg::control_offset, reg::control_enable_mask);
     if (auto there = device_.look(); !there) return there;
     return device_.wait_state(reg::state_enabled_mask, reg::state_enabled_mask, "start");

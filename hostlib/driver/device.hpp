@@ -61,7 +61,7 @@ Result<bool> Device::wait_until(std::uint64_t timeout_ns, Ready ready) {
         // The device raises no interrupt while its status bit is set, but one when the bit is cleared after
         // more has happened than it has announced: between the look above and the wait below nothing is
         // missed.
-        write(regmap::reg::interrupt_status_offset, 1);
+        write(regmap::reg::interrupt_status_offset, regmap::reg::interrupt_status_completion_mask);
         const bool interrupted = wait_interrupt(deadline);
         if (ready()) return true;
         if (interrupted) ++statistics_.idle_interrupts;

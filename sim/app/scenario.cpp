@@ -22,7 +22,7 @@ void read_topology(TableReader table, TopologyOptions& topology) {
 
 void read_scale_out(TableReader table, ScaleOutOptions& fabric, const TopologyOptions& topology) {
     table.number("rate_gbps", fabric.rate_gbps, 1, 1600);
-    table.power_of_two("mtu_bytes", fabric.mtu_bytes, 256, 4096);
+    table.power_of_two("mtu_bytes", fabric.mtu_bytes, regmap::min_mtu_bytes, regmap::max_mtu_bytes);
     table.integer("leaf_down_ports", fabric.leaf_down_ports, 1, 1024);
     table.integer("leaf_up_ports", fabric.leaf_up_ports, 1, 64);
     table.integer("spine_ports", fabric.spine_ports, 1, 1024);
@@ -88,8 +88,9 @@ void read_device(TableReader table, DeviceOptions& device) {
 
 void read_transport(TableReader table, TransportOptions& transport, const TopologyOptions& topology) {
     using regmap::SprayPolicy;
-    table.power_of_two("window_packets", transport.window_packets, 64, 512);
-    table.integer("entropy_values", transport.entropy_values, 1, 256);
+    table.power_of_two("window_packets", transport.window_packets, regmap::min_window_packets,
+                       regmap::max_window_packets);
+    table.integer("entropy_values", transport.entropy_values, 1, regmap::max_entropy_values);
     table.choice("spray", transport.spray,
                  {{"spray", SprayPolicy::spray},
                   {"round_robin", SprayPolicy::round_robin},

@@ -51,7 +51,7 @@ void check_device_limits(const TableReader& table, const Scenario& scenario) {
     const uint32_t row_bytes = 2 * ep.hidden;
     group.part_bytes = std::min({scenario.scale_out.mtu_bytes, device.accumulator_elements * 2, row_bytes});
     group.parts = (row_bytes + group.part_bytes - 1) / group.part_bytes;
-    const uint32_t most_parts = std::min(firmware::max_row_parts, device.accumulators / 4);
+    const uint32_t most_parts = std::min(regmap::max_row_parts, device.accumulators / 4);
     if (group.parts > most_parts) {
         table.fail(
             "hidden",
@@ -78,7 +78,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
     using regmap::RowFormat;
     EpWorkload& ep = scenario.ep;
     table.integer("tokens", ep.tokens, 0, regmap::max_tokens_per_rank);
-    table.integer("hidden", ep.hidden, 128, regmap::max_hidden);
+    table.integer("hidden", ep.hidden, regmap::min_hidden, regmap::max_hidden);
     table.integer("experts", ep.experts, 1, regmap::max_experts);
     table.integer("topk", ep.topk, 1, regmap::max_topk);
     table.choice("dispatch_format", ep.dispatch_format,
@@ -102,7 +102,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
         table.fail("experts", fmt::format("{} experts on {} ranks, expected a multiple of the ranks",
                                           ep.experts, scenario.ranks()));
     }
-    const uint32_t block = ep.dispatch_format == RowFormat::e4m3_f32 ? 128 : 64;
+    const uint32_t block = ep.dispatch_format == RowFormat::e4m3_f32 ? regmap::scale_block_elements : 64;
     if (ep.hidden % block != 0) {
         table.refuse("hidden", fmt::format("a multiple of {} (dispatch_format = \"{}\")", block,
                                            name_of(ep.dispatch_format)));

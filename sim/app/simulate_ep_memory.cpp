@@ -10,7 +10,7 @@
 namespace plait::sim {
 namespace {
 
-constexpr size_t max_part = 4096;  // what a packet carries at most
+constexpr size_t max_part = regmap::max_mtu_bytes;
 
 template <class T>
 T need(Result<T> result, const char* what) {

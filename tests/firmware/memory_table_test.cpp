@@ -25,16 +25,17 @@ struct MemoryTableTest : testing::Test {
 };
 
 TEST_F(MemoryTableTest, allows_what_was_registered_and_nothing_beyond) {
-    const Registration made = table.register_region(0x1000, 0x100, access_local_write | access_remote_write);
+    const Registration made =
+        table.register_region(0x1000, 0x100, regmap::access_local_write | regmap::access_remote_write);
     ASSERT_EQ(made.status, Status::ok);
     EXPECT_NE(made.key, 0U);
     EXPECT_EQ(table.check(made.key, 0x1000, 0x100, 0), Status::ok);
-    EXPECT_EQ(table.check(made.key, 0x10ff, 1, access_remote_write), Status::ok);
+    EXPECT_EQ(table.check(made.key, 0x10ff, 1, regmap::access_remote_write), Status::ok);
     EXPECT_EQ(table.check(made.key, 0x10ff, 2, 0), Status::out_of_range);
     EXPECT_EQ(table.check(made.key, 0x1100, 1, 0), Status::out_of_range);
     EXPECT_EQ(table.check(made.key, 0xfff, 1, 0), Status::out_of_range);
-    EXPECT_EQ(table.check(made.key, 0x1000, 1, access_remote_read), Status::access_denied);
-    EXPECT_EQ(table.check(made.key, 0x1000, 1, access_remote_write | access_remote_atomic),
+    EXPECT_EQ(table.check(made.key, 0x1000, 1, regmap::access_remote_read), Status::access_denied);
+    EXPECT_EQ(table.check(made.key, 0x1000, 1, regmap::access_remote_write | regmap::access_remote_atomic),
               Status::access_denied);
     EXPECT_EQ(table.check(made.key + 1, 0x1000, 1, 0), Status::invalid_key);
     EXPECT_EQ(table.check(0, 0x1000, 1, 0), Status::invalid_key);

@@ -106,7 +106,7 @@ TEST(TransportErrors, ABadRemoteKeyFailsTheRequestAndPlacesNothing) {
     Network network({});
     Connection connection(network, 1 << 20);
     connection.receive(0, 100);
-    network.b.add_memory(0x9000'0000, 8192, false, access_local_write);
+    network.b.add_memory(0x9000'0000, 8192, false, regmap::access_local_write);
     regmap::WorkRequest request = connection.write(0, 10'000);
     request.remote_address = Connection::target + (1 << 20) - 9'999;  // the last byte leaves the region
     request.user_data = 1;
@@ -137,7 +137,7 @@ TEST(TransportErrors, ABadRemoteKeyFailsTheRequestAndPlacesNothing) {
 TEST(TransportErrors, KeysNeedTheRightToBeWritten) {
     Network network({});
     Connection connection(network, 1 << 20);
-    const std::uint32_t key = network.b.add_memory(0x9000'0000, 8192, false, access_local_write);
+    const std::uint32_t key = network.b.add_memory(0x9000'0000, 8192, false, regmap::access_local_write);
     regmap::WorkRequest request = connection.write(0, 100);
     request.remote_address = 0x9000'0000;
     request.remote_key = key;

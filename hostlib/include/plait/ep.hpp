@@ -19,9 +19,6 @@ using regmap::EntryPolicy;
 using regmap::RowFormat;
 using regmap::SprayPolicy;
 
-/// Dispatch handles a group may keep alive at once (GroupParameters.handles).
-inline constexpr std::uint32_t max_ep_handles = 8;
-
 /// Ranks by number: bit r stands for rank r.
 using RankMask = std::bitset<regmap::max_ranks>;
 
@@ -36,7 +33,7 @@ struct EpConfig {
     RowFormat dispatch_format = RowFormat::e4m3_f32;
     RowFormat combine_format = RowFormat::bf16;  ///< bf16 is the only one.
     EntryPolicy entry_policy = EntryPolicy::target;
-    std::uint32_t handles = 2;  ///< Dispatches alive at once: two for two micro-batches.
+    std::uint32_t handles = 2;  ///< Dispatches alive at once, up to max_handles: two for two micro-batches.
 
     std::uint16_t mtu_bytes = 4096;
     std::uint16_t window_packets = 512;

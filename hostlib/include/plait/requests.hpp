@@ -13,14 +13,14 @@
 namespace plait {
 
 /// Bits of WorkRequest.flags.
-inline constexpr std::uint8_t request_signalled = 1;  ///< A completion also on success.
-inline constexpr std::uint8_t request_inline = 2;     ///< The payload lies in the request.
+using regmap::request_inline;
+using regmap::request_signalled;
 
 /// Bits of a memory registration's access. Reading by the own device is always allowed.
-inline constexpr std::uint32_t access_local_write = 1;
-inline constexpr std::uint32_t access_remote_write = 2;
-inline constexpr std::uint32_t access_remote_read = 4;
-inline constexpr std::uint32_t access_remote_atomic = 8;
+using regmap::access_local_write;
+using regmap::access_remote_atomic;
+using regmap::access_remote_read;
+using regmap::access_remote_write;
 
 /// Registered memory of the own device.
 struct LocalBuffer {
@@ -72,7 +72,8 @@ inline regmap::WorkRequest unsignalled(regmap::WorkRequest request) {
     return request;
 }
 
-/// The same request with a copy of `payload` in place of local memory. invalid_length: more than 64 bytes.
+/// The same request with a copy of `payload` in place of local memory. invalid_length: more than
+/// inline_bytes.
 inline Result<regmap::WorkRequest> with_inline(regmap::WorkRequest request,
                                                std::span<const std::byte> payload) {
     if (payload.size() > regmap::inline_bytes)

@@ -134,12 +134,13 @@ class Admin {
 
     Outcome create_qp(const AdminRequest& request) {
         const std::uint32_t planes = context_.config().planes;
-        const bool is_valid = is_known(request.transport) && is_known(request.spray_policy) &&
-                              std::has_single_bit(request.mtu_bytes) && request.mtu_bytes >= 256 &&
-                              request.mtu_bytes <= 4096 && std::has_single_bit(request.window_packets) &&
-                              request.window_packets >= 64 && request.window_packets <= 512 &&
-                              request.entropy_values != 0 && request.entropy_values <= 256 &&
-                              request.entropy_values % planes == 0;
+        const bool is_valid =
+            is_known(request.transport) && is_known(request.spray_policy) &&
+            std::has_single_bit(request.mtu_bytes) && request.mtu_bytes >= regmap::min_mtu_bytes &&
+            request.mtu_bytes <= regmap::max_mtu_bytes && std::has_single_bit(request.window_packets) &&
+            request.window_packets >= regmap::min_window_packets &&
+            request.window_packets <= regmap::max_window_packets && request.entropy_values != 0 &&
+            request.entropy_values <= regmap::max_entropy_values && request.entropy_values % planes == 0;
         if (!is_valid) return failed(Status::invalid_parameter);
         if (const Status status = queue_for_qp(request.send_queue, QueueKind::send); status != Status::ok)
             return failed(status);

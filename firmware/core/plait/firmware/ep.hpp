@@ -221,10 +221,10 @@ class Ep {
     }
 
     void on_timer(std::uint32_t number) {
-        if (number / max_handles >= groups_.size()) return;
-        EpGroup& group = groups_[number / max_handles];
-        if (number % max_handles < group.handles.size())
-            calls_.on_timer(group, group.handles[number % max_handles]);
+        if (number / regmap::max_handles >= groups_.size()) return;
+        EpGroup& group = groups_[number / regmap::max_handles];
+        if (number % regmap::max_handles < group.handles.size())
+            calls_.on_timer(group, group.handles[number % regmap::max_handles]);
     }
 
     /// The link of a device of the node went down, or came back: a rank that failed stays failed.
@@ -272,7 +272,7 @@ class Ep {
     }
 
     [[nodiscard]] static TimerId timer(const EpGroup& group, const EpHandle& handle) {
-        return {TimerKind::ep_call, group.number * max_handles + handle_number(group, handle)};
+        return {TimerKind::ep_call, group.number * regmap::max_handles + handle_number(group, handle)};
     }
 
     [[nodiscard]] static std::uint64_t tag(const EpGroup& group, const EpHandle& handle, EpMessageKind kind,
@@ -363,7 +363,7 @@ class Ep {
     /// Accumulators, or slots of parts owed, have become free: the other handles come first, `last` is the
     /// last.
     void serve_all(const EpGroup& group, const EpHandle& last) {
-        const auto count = static_cast<std::uint32_t>(groups_.size()) * max_handles;
+        const auto count = static_cast<std::uint32_t>(groups_.size()) * regmap::max_handles;
         std::uint32_t next = timer(group, last).number;
         const std::uint32_t others =
             combining_ > (last.state == HandleState::combining ? 1U : 0U) ? count - 1 : 0;
@@ -375,9 +375,9 @@ class Ep {
     }
 
     void serve(std::uint32_t number) {
-        EpGroup& group = groups_[number / max_handles];
-        if (number % max_handles >= group.handles.size()) return;
-        EpHandle& handle = group.handles[number % max_handles];
+        EpGroup& group = groups_[number / regmap::max_handles];
+        if (number % regmap::max_handles >= group.handles.size()) return;
+        EpHandle& handle = group.handles[number % regmap::max_handles];
         if (handle.state != HandleState::combining) return;
         combine_.admit_tokens(group, handle);
         combine_.gather().pump(group, handle);

@@ -72,7 +72,7 @@ class EpCalls {
 
     void begin(EpGroup& group, EpHandle& handle, const regmap::EpRequest& request,
                std::uint16_t request_index) {
-        const bool cached = (request.flags & ep_flag_cached) != 0;
+        const bool cached = (request.flags & regmap::ep_request_cached) != 0;
         handle.request = request;
         handle.request_index = request_index;
         handle.kind = request.opcode == regmap::EpOpcode::combine ? CallKind::combine

@@ -35,17 +35,20 @@ inline regmap::Status check_parameters(const regmap::GroupParameters& p, const D
     if (p.ranks > regmap::max_ranks || p.ranks_per_node > regmap::max_ranks_per_node ||
         p.experts > regmap::max_experts || p.topk > regmap::max_topk ||
         p.max_tokens > regmap::max_tokens_per_rank || p.hidden > regmap::max_hidden ||
-        p.handles > max_handles) {
+        p.handles > regmap::max_handles) {
         return Status::limit_exceeded;
     }
     if (p.rank >= p.ranks || p.ranks % p.ranks_per_node != 0 || p.experts % p.ranks != 0 ||
         p.topk > p.experts)
         return Status::invalid_parameter;
-    if (p.mtu_bytes < 256 || p.mtu_bytes > 4096 || !std::has_single_bit(p.mtu_bytes))
+    if (p.mtu_bytes < regmap::min_mtu_bytes || p.mtu_bytes > regmap::max_mtu_bytes ||
+        !std::has_single_bit(p.mtu_bytes))
         return Status::invalid_parameter;
     // A counts message is one packet.
     if (counts_bytes(p) > std::min(p.mtu_bytes, regmap::max_control_bytes)) return Status::limit_exceeded;
-    if (p.hidden < 128 || p.hidden % (p.dispatch_format == regmap::RowFormat::e4m3_f32 ? 128U : 64U) != 0)
+    if (p.hidden < regmap::min_hidden ||
+        p.hidden % (p.dispatch_format == regmap::RowFormat::e4m3_f32 ? regmap::scale_block_elements : 64U) !=
+            0)
         return Status::invalid_parameter;
     if (!is_known(p.dispatch_format) || p.combine_format != regmap::RowFormat::bf16 ||
         !is_known(p.entry_policy))
@@ -53,7 +56,7 @@ inline regmap::Status check_parameters(const regmap::GroupParameters& p, const D
     if (p.first_device + p.rank != config.device_number) return Status::invalid_parameter;
     const std::uint32_t part = std::min(p.mtu_bytes, config.accumulator_elements * 2);
     const std::uint32_t parts = (p.hidden * 2 + part - 1) / part;
-    if (parts > max_row_parts || parts > config.accumulators / 4) return Status::limit_exceeded;
+    if (parts > regmap::max_row_parts || parts > config.accumulators / 4) return Status::limit_exceeded;
     for (const std::uint32_t word : p.reserved2) {
         if (word != 0) return Status::invalid_parameter;
     }

@@ -6,8 +6,6 @@
 
 namespace plait::firmware {
 
-constexpr std::uint8_t ep_flag_cached = 1;
-
 /// A range that a request names, and what the call will do with it.
 struct RangeCheck {
     const regmap::MemoryRange& range;
@@ -34,7 +32,7 @@ regmap::Status check_dispatch(const EpGroup& group, const EpHandle& handle, cons
     const regmap::GroupParameters& p = group.parameters;
     const std::uint64_t tokens = request.tokens;
     const std::uint64_t capacity = request.receive_capacity;
-    const bool cached = (request.flags & ep_flag_cached) != 0;
+    const bool cached = (request.flags & regmap::ep_request_cached) != 0;
     if (tokens > p.max_tokens) return regmap::Status::limit_exceeded;
     if (cached && (!handle.routed || tokens != handle.token_count)) return regmap::Status::invalid_handle;
     if (cached && capacity < handle.received_rows) return regmap::Status::capacity_exceeded;
@@ -43,13 +41,13 @@ regmap::Status check_dispatch(const EpGroup& group, const EpHandle& handle, cons
         {request.x_scales, tokens * group.scale_bytes},
         {request.topk_idx, cached ? 0 : tokens * p.topk * sizeof(std::int64_t)},
         {request.topk_weights, cached ? 0 : tokens * p.topk * sizeof(float), 0, true},
-        {request.recv_x, capacity * group.data_bytes, access_local_write},
-        {request.recv_x_scales, capacity * group.scale_bytes, access_local_write},
-        {request.recv_topk_idx, capacity * p.topk * sizeof(std::int64_t), access_local_write, true},
-        {request.recv_topk_weights, capacity * p.topk * sizeof(float), access_local_write, true},
-        {request.recv_source, capacity * sizeof(std::uint64_t), access_local_write, true},
+        {request.recv_x, capacity * group.data_bytes, regmap::access_local_write},
+        {request.recv_x_scales, capacity * group.scale_bytes, regmap::access_local_write},
+        {request.recv_topk_idx, capacity * p.topk * sizeof(std::int64_t), regmap::access_local_write, true},
+        {request.recv_topk_weights, capacity * p.topk * sizeof(float), regmap::access_local_write, true},
+        {request.recv_source, capacity * sizeof(std::uint64_t), regmap::access_local_write, true},
         {request.result, sizeof(regmap::EpResult) + (p.experts / p.ranks + p.ranks) * sizeof(std::uint32_t),
-         access_local_write}};
+         regmap::access_local_write}};
     return check_ranges(memory_table, checks);
 }
 
@@ -60,8 +58,8 @@ regmap::Status check_combine(const EpGroup& group, const EpHandle& handle, const
     if (request.flags != 0) return regmap::Status::invalid_parameter;
     const RangeCheck checks[] = {
         {request.x, std::uint64_t{handle.received_rows} * group.output_bytes},
-        {request.recv_x, std::uint64_t{handle.token_count} * group.output_bytes, access_local_write},
-        {request.result, sizeof(regmap::EpResult), access_local_write}};
+        {request.recv_x, std::uint64_t{handle.token_count} * group.output_bytes, regmap::access_local_write},
+        {request.result, sizeof(regmap::EpResult), regmap::access_local_write}};
     return check_ranges(memory_table, checks);
 }
 
@@ -73,8 +71,8 @@ regmap::Status check_call(const EpGroup& group, const EpHandle& handle, const re
     for (const std::uint64_t word : request.reserved3) {
         if (word != 0) return regmap::Status::invalid_parameter;
     }
-    if (request.timeout_us == 0 || (request.flags & ~ep_flag_cached) != 0 || request.reserved != 0 ||
-        request.reserved2 != 0) {
+    if (request.timeout_us == 0 || (request.flags & ~regmap::ep_request_cached) != 0 ||
+        request.reserved != 0 || request.reserved2 != 0) {
         return regmap::Status::invalid_parameter;
     }
     return request.opcode == regmap::EpOpcode::dispatch ? check_dispatch(group, handle, request, memory_table)

@@ -14,9 +14,6 @@
 namespace plait::firmware {
 
 constexpr std::uint32_t no_index = 0xffffffffU;
-constexpr std::uint32_t max_handles = 8;  ///< Of a group.
-constexpr std::uint32_t max_row_parts =
-    32;  ///< A combine row is one message a part; its arrival is a 32-bit map.
 
 /// Serial comparison of operation numbers.
 constexpr bool operation_before(std::uint16_t a, std::uint16_t b) {

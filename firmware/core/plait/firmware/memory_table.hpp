@@ -12,14 +12,8 @@ namespace plait::firmware {
 
 using regmap::Status;
 
-/// Bits of AdminRequest.access. Reading by the own device is always allowed.
-enum Access : std::uint32_t {
-    access_local_write = 1,
-    access_remote_write = 2,
-    access_remote_read = 4,
-    access_remote_atomic = 8,
-    access_all = 15,
-};
+inline constexpr std::uint32_t access_all = regmap::access_local_write | regmap::access_remote_write |
+                                            regmap::access_remote_read | regmap::access_remote_atomic;
 
 /// A new registration; `key` means something only with Status::ok.
 struct Registration {
@@ -55,7 +49,7 @@ class MemoryTable {
     Registration register_region(std::uint64_t address, std::uint64_t length, std::uint32_t access) {
         if (length == 0) return {Status::invalid_length};
         if (address + (length - 1) < address) return {Status::out_of_range};
-        if ((access & ~std::uint32_t{access_all}) != 0) return {Status::invalid_parameter};
+        if ((access & ~access_all) != 0) return {Status::invalid_parameter};
         if (free_head_ == no_slot) return {Status::limit_exceeded};
         const std::uint32_t index = free_head_;
         Slot& slot = slots_[index];

@@ -18,12 +18,10 @@ inline constexpr std::uint32_t firmware_version = 0 << regmap::reg::firmware_ver
                                                   0 << regmap::reg::firmware_version_patch_shift;
 
 /// Bits of interrupt_status.
-enum Interrupt : std::uint32_t {
-    interrupt_completion = 1,
-    interrupt_port_change = 2,
-    interrupt_fatal = 4,
-    interrupt_all = 7,
-};
+inline constexpr std::uint32_t interrupt_completion = regmap::reg::interrupt_status_completion_mask;
+inline constexpr std::uint32_t interrupt_port_change = regmap::reg::interrupt_status_port_change_mask;
+inline constexpr std::uint32_t interrupt_fatal = regmap::reg::interrupt_status_fatal_mask;
+inline constexpr std::uint32_t interrupt_all = interrupt_completion | interrupt_port_change | interrupt_fatal;
 
 /// Needs of its Context: config(), hal().port_up(plane), hal().interrupt(bits), queues().on_doorbell(queue,
 /// value), queues().open_admin(...), and reset(): every module forgets its objects (this one has done so

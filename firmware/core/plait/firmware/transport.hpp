@@ -206,7 +206,9 @@ class Transport {
 
     auto& hal() { return context_.hal(); }
     [[nodiscard]] std::uint64_t now_ns() const { return context_.hal().now_ns(); }
-    [[nodiscard]] static std::uint16_t slot_of(std::uint64_t count) { return count % max_window_packets; }
+    [[nodiscard]] static std::uint16_t slot_of(std::uint64_t count) {
+        return count % regmap::max_window_packets;
+    }
     [[nodiscard]] static std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu_bytes) {
         return bytes == 0 ? 1 : (bytes - 1) / mtu_bytes + 1;
     }

@@ -50,11 +50,12 @@ template <class Context>
 QpCreated Transport<Context>::create_qp(const regmap::AdminRequest& request) {
     const DeviceConfig& config = context_.config();
     const bool valid = request.transport == regmap::Transport::mp && is_known(request.spray_policy) &&
-                       std::has_single_bit(request.mtu_bytes) && request.mtu_bytes >= 256 &&
-                       request.mtu_bytes <= 4096 && std::has_single_bit(request.window_packets) &&
-                       request.window_packets >= engines::RxWindow::min_packets &&
-                       request.window_packets <= max_window_packets && request.entropy_values != 0 &&
-                       request.entropy_values <= engines::SpraySelector::max_entropy_values &&
+                       std::has_single_bit(request.mtu_bytes) && request.mtu_bytes >= regmap::min_mtu_bytes &&
+                       request.mtu_bytes <= regmap::max_mtu_bytes &&
+                       std::has_single_bit(request.window_packets) &&
+                       request.window_packets >= regmap::min_window_packets &&
+                       request.window_packets <= regmap::max_window_packets && request.entropy_values != 0 &&
+                       request.entropy_values <= regmap::max_entropy_values &&
                        request.entropy_values % config.planes == 0 && request.reserved == 0;
     if (!valid) return {.status = Status::invalid_parameter};
     // The number used longest ago comes first, so that packets of a former queue pair find nobody.

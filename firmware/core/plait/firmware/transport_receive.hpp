@@ -113,7 +113,7 @@ NackReason Transport<Context>::take_write(const PacketEvent& event) {
     const Packet& packet = event.packet;
     // Of the whole message: it is refused before its first byte is placed, whichever packet comes first.
     if (context_.memory_table().check(packet.remote_key, packet.address, packet.message_bytes,
-                                      access_remote_write) != Status::ok)
+                                      regmap::access_remote_write) != Status::ok)
         return NackReason::remote_access;
     if (event.buffer == 0) return NackReason::none;
     hal().place(event.buffer, 0U, Segment{packet.address + packet.message_offset, packet.payload_bytes});
@@ -145,7 +145,7 @@ NackReason Transport<Context>::take_receive(QueuePair& qp, const PacketEvent& ev
         entry.status = packet.message_bytes > request.length
                            ? Status::receive_too_small
                            : context_.memory_table().check(request.key, request.address, packet.message_bytes,
-                                                           access_local_write);
+                                                           regmap::access_local_write);
         if (entry.status != Status::ok) {
             fail_later(qp, Status::flushed);
             return NackReason::invalid_request;
@@ -191,8 +191,8 @@ void Transport<Context>::post_receive(std::uint32_t qpn, const regmap::ReceiveRe
     else if (qp->receive_posted - qp->receive_head == receive_ring) status = Status::limit_exceeded;
     else if (request.reserved != 0) status = Status::invalid_parameter;
     else
-        status =
-            context_.memory_table().check(request.key, request.address, request.length, access_local_write);
+        status = context_.memory_table().check(request.key, request.address, request.length,
+                                               regmap::access_local_write);
     if (status != Status::ok) {  // no message is ever given to it
         complete_receive(*qp, entry, status);
         return;
@@ -219,12 +219,11 @@ void Transport<Context>::complete_receives(QueuePair& qp) {
 
 template <class Context>
 void Transport<Context>::complete_receive(QueuePair& qp, const ReceiveEntry& entry, Status status) {
-    constexpr std::uint8_t of_receive = 128;
     regmap::Completion completion;
     completion.user_data = entry.request.user_data;
     completion.object = qp.qpn;
     completion.request_index = entry.index;
-    completion.opcode = of_receive;
+    completion.opcode = regmap::completion_of_receive;
     completion.status = status;
     if (status == Status::ok) {
         const bool is_write = entry.opcode == Opcode::mp_write_immediate;
@@ -232,10 +231,11 @@ void Transport<Context>::complete_receive(QueuePair& qp, const ReceiveEntry& ent
         const regmap::WorkOpcode opcode = is_write        ? regmap::WorkOpcode::write_immediate
                                           : has_immediate ? regmap::WorkOpcode::send_immediate
                                                           : regmap::WorkOpcode::send;
-        completion.opcode = static_cast<std::uint8_t>(of_receive + static_cast<std::uint8_t>(opcode));
+        completion.opcode =
+            static_cast<std::uint8_t>(regmap::completion_of_receive + static_cast<std::uint8_t>(opcode));
         completion.length = entry.message_bytes;
         completion.immediate = has_immediate ? entry.immediate : 0;
-        completion.flags = has_immediate ? 1 : 0;
+        completion.flags = has_immediate ? regmap::completion_immediate : 0;
     }
     context_.queues().complete(qp.receive_queue, completion);
 }

@@ -5,9 +5,6 @@
 
 namespace plait::firmware {
 
-inline constexpr std::uint8_t work_signalled = 1;
-inline constexpr std::uint8_t work_inline = 2;
-
 constexpr bool consumes_receive(Opcode opcode) {
     return opcode == Opcode::mp_write_immediate || opcode == Opcode::mp_send ||
            opcode == Opcode::mp_send_immediate;
@@ -25,7 +22,7 @@ constexpr Opcode opcode_of(regmap::WorkOpcode opcode) {
 
 /// Bytes of a checked work request's message.
 constexpr std::uint32_t message_bytes_of(const regmap::WorkRequest& request) {
-    return (request.flags & work_inline) != 0 ? request.inline_length : request.length;
+    return (request.flags & regmap::request_inline) != 0 ? request.inline_length : request.length;
 }
 
 template <class Context>
@@ -43,11 +40,11 @@ unsigned Transport<Context>::submit_room(std::uint32_t qpn) {
 template <class Context>
 Status Transport<Context>::check_request(const QueuePair& qp, const regmap::WorkRequest& request) const {
     if (!is_known(request.opcode)) return Status::invalid_opcode;
-    if ((request.flags & ~(work_signalled | work_inline)) != 0 || request.reserved != 0 ||
-        request.reserved_atomic[0] != 0 || request.reserved_atomic[1] != 0)
+    if ((request.flags & ~(regmap::request_signalled | regmap::request_inline)) != 0 ||
+        request.reserved != 0 || request.reserved_atomic[0] != 0 || request.reserved_atomic[1] != 0)
         return Status::invalid_parameter;
     if (qp.state != QpState::connected) return Status::invalid_state;
-    if ((request.flags & work_inline) != 0) {
+    if ((request.flags & regmap::request_inline) != 0) {
         const bool agrees = request.length == 0 || request.length == request.inline_length;
         return request.inline_length <= regmap::inline_bytes && agrees ? Status::ok : Status::invalid_length;
     }
@@ -138,7 +135,7 @@ template <class Context>
 void Transport<Context>::retire_work(QueuePair& qp) {
     while (qp.work_head != qp.work_tail && qp.rings->work[qp.work_head % work_ring].done) {
         const WorkEntry work = qp.rings->work[qp.work_head++ % work_ring];
-        if (work.status != Status::ok || (work.request.flags & work_signalled) != 0)
+        if (work.status != Status::ok || (work.request.flags & regmap::request_signalled) != 0)
             complete_work(qp, work, work.status);
     }
     const std::uint32_t free_work = work_ring - (qp.work_tail - qp.work_head);
@@ -248,7 +245,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     std::uint64_t count = qp.next;
     if (again) {
         qp.lost.remove(rings.packets, index);
-        count = qp.base + static_cast<std::uint16_t>(index - slot_of(qp.base)) % max_window_packets;
+        count = qp.base + static_cast<std::uint16_t>(index - slot_of(qp.base)) % regmap::max_window_packets;
     } else {
         ++qp.next;
         statistics_.window_high_water = std::max(statistics_.window_high_water, qp.next - qp.base);
@@ -266,7 +263,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
 /// round trip.
 template <class Context>
 std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
-    constexpr std::uint32_t packet_bits = 4096 * 8;
+    constexpr std::uint32_t packet_bits = regmap::max_mtu_bytes * 8;
     const auto ahead = static_cast<std::uint32_t>(context_.config().transmit_credits - credits_[plane]);
     return ahead * packet_bits / context_.config().plane_rate_gbps;
 }
@@ -340,7 +337,7 @@ void Transport<Context>::fill_work(const MessageEntry& message, const WorkEntry&
         packet.remote_key = request.remote_key;
     }
     if (packet.payload_bytes == 0) return;
-    if ((request.flags & work_inline) != 0) {
+    if ((request.flags & regmap::request_inline) != 0) {
         payload.inline_bytes = {request.inline_data, packet.payload_bytes};
     } else {
         payload.segments[0] = {request.local_address + packet.message_offset, packet.payload_bytes};

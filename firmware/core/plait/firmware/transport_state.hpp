@@ -14,7 +14,6 @@ inline constexpr std::uint32_t message_ring =
     256;                                        ///< Messages a queue pair holds until they are acknowledged.
 inline constexpr std::uint32_t work_ring = 64;  ///< Work requests among them.
 inline constexpr std::uint32_t receive_ring = 64;  ///< Receive requests that wait for their messages.
-inline constexpr std::uint32_t max_window_packets = 512;
 inline constexpr std::uint64_t never_ns = ~std::uint64_t{0};
 
 /// Counters of the transport of one device.
@@ -79,14 +78,15 @@ struct PacketList {
 
     [[nodiscard]] constexpr bool empty() const { return head == none; }
 
-    constexpr void push_back(std::array<PacketEntry, max_window_packets>& entries, std::uint16_t index) {
+    constexpr void push_back(std::array<PacketEntry, regmap::max_window_packets>& entries,
+                             std::uint16_t index) {
         entries[index].next = none;
         entries[index].previous = tail;
         (tail == none ? head : entries[tail].next) = index;
         tail = index;
     }
 
-    constexpr void remove(std::array<PacketEntry, max_window_packets>& entries, std::uint16_t index) {
+    constexpr void remove(std::array<PacketEntry, regmap::max_window_packets>& entries, std::uint16_t index) {
         const PacketEntry& entry = entries[index];
         (entry.previous == none ? head : entries[entry.previous].next) = entry.next;
         (entry.next == none ? tail : entries[entry.next].previous) = entry.previous;
@@ -129,8 +129,8 @@ struct ReceiveEntry {
 struct QpRings {
     QpRings() {
     }  // NOLINT(modernize-use-equals-default): defaulted, value-initialisation would write all of it
-    std::array<PacketEntry, max_window_packets> packets;
-    std::array<std::uint64_t, max_window_packets / 64> acknowledged;
+    std::array<PacketEntry, regmap::max_window_packets> packets;
+    std::array<std::uint64_t, regmap::max_window_packets / 64> acknowledged;
     std::array<MessageEntry, message_ring> messages;
     std::array<WorkEntry, work_ring> work;
     std::array<ReceiveEntry, receive_ring> receives;

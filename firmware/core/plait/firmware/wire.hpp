@@ -12,9 +12,6 @@ namespace plait::firmware {
 
 using regmap::DropReason;
 
-/// The largest path MTU of RoCEv2: no packet carries more payload.
-inline constexpr std::size_t max_payload_bytes = 4096;
-
 /// An IPv4 address is in the low 32 bits of `low`.
 struct IpAddress {
     bool is_ipv6 = false;
@@ -53,7 +50,7 @@ struct RoceFrame {
 /// Writes a whole frame: `extensions` (a multiple of 4 bytes) and `payload` follow the BTH, whose pad count
 /// is set here. The UDP checksum is 0, as RoCEv2 allows for both IP versions because of the ICRC. Returns the
 /// bytes written, or 0 when nothing was written: `out` is too small, the two IP addresses are of different
-/// versions, a value does not fit its field, or the payload is longer than max_payload_bytes.
+/// versions, a value does not fit its field, or the payload is longer than regmap::max_mtu_bytes.
 std::size_t encode_roce(const Envelope& envelope, regmap::Bth bth, std::span<const std::uint8_t> extensions,
                         std::span<const std::uint8_t> payload, std::span<std::uint8_t> out);
 

@@ -12,7 +12,7 @@ inline constexpr std::size_t max_frame_bytes =
     regmap::Ethernet::size_bytes + regmap::Ipv6::size_bytes + regmap::Udp::size_bytes +
     regmap::Bth::size_bytes + regmap::MpData::size_bytes + regmap::MpEpRow::size_bytes +
     regmap::max_ranks_per_node * regmap::MpEpIndex::size_bytes +
-    regmap::max_topk * regmap::MpEpChoice::size_bytes + max_payload_bytes + 4;
+    regmap::max_topk * regmap::MpEpChoice::size_bytes + regmap::max_mtu_bytes + 4;
 
 /// A received mp frame. With a `reason` other than none the rest means nothing.
 struct DecodedFrame {

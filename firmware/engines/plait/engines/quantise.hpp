@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <plait/regmap.hpp>
 #include <span>
 
 namespace plait::engines {
 
 /// Elements that share a scale.
-inline constexpr size_t quantise_block = 128;
+inline constexpr size_t quantise_block = regmap::scale_block_elements;
 
 /// Scales of a row of `elements`; the last block may be short.
 constexpr size_t quantise_scales(size_t elements) { return (elements + quantise_block - 1) / quantise_block; }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <plait/engines/psn.hpp>
+#include <plait/regmap.hpp>
 #include <span>
 
 namespace plait::engines {
@@ -28,13 +29,10 @@ struct RxVerdict {
 /// the window is refused.
 class RxWindow {
   public:
-    static constexpr uint32_t min_packets = 64;
-    static constexpr uint32_t max_packets = 512;
-
-    /// Starts anew with `first_psn` expected (its low 24 bits). `window_packets` must be 64, 128, 256 or 512:
-    /// otherwise the answer is false and nothing changes.
+    /// Starts anew with `first_psn` expected (its low 24 bits). `window_packets` must be a power of two
+    /// within the limits of the contract: otherwise the answer is false and nothing changes.
     constexpr bool reset(uint32_t first_psn, uint32_t window_packets) {
-        if (window_packets < min_packets || window_packets > max_packets ||
+        if (window_packets < regmap::min_window_packets || window_packets > regmap::max_window_packets ||
             !std::has_single_bit(window_packets))
             return false;
         bits_.fill(0);
@@ -147,10 +145,10 @@ class RxWindow {
         return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
     }
 
-    std::array<uint64_t, max_packets / 64> bits_{};
+    std::array<uint64_t, regmap::max_window_packets / 64> bits_{};
     uint32_t next_ = 0;
     uint32_t highest_ = 0;  // one after the highest received
-    uint32_t window_ = min_packets;
+    uint32_t window_ = regmap::min_window_packets;
 };
 
 }  // namespace plait::engines

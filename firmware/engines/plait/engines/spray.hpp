@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <plait/regmap.hpp>
 
 namespace plait::engines {
 
@@ -44,15 +45,12 @@ struct PathChoice {
 /// the feedback change nothing.
 class SpraySelector {
   public:
-    static constexpr uint32_t max_planes = 8;
-    static constexpr uint32_t max_entropy_values = 256;
-
     /// Starts anew with every value good and no plane excluded. False, and nothing changed, if a limit is
     /// broken.
     constexpr bool configure(const SprayConfig& config) {
-        if (config.planes == 0 || config.planes > max_planes || config.entropy_values == 0 ||
-            config.entropy_values > max_entropy_values || config.entropy_values % config.planes != 0 ||
-            config.suspect_losses == 0)
+        if (config.planes == 0 || config.planes > regmap::max_planes || config.entropy_values == 0 ||
+            config.entropy_values > regmap::max_entropy_values ||
+            config.entropy_values % config.planes != 0 || config.suspect_losses == 0)
             return false;
         *this = SpraySelector{};
         config_ = config;
@@ -335,9 +333,9 @@ class SpraySelector {
     }
 
     SprayConfig config_{};
-    std::array<Plane, max_planes> planes_{};
-    std::array<uint8_t, max_entropy_values / 4> states_{};
-    std::array<uint8_t, max_entropy_values> failed_{};
+    std::array<Plane, regmap::max_planes> planes_{};
+    std::array<uint8_t, regmap::max_entropy_values / 4> states_{};
+    std::array<uint8_t, regmap::max_entropy_values> failed_{};
     uint32_t per_plane_ = 1;
     uint32_t reciprocal_ = 65537;
     uint32_t excluded_ = 0;     // planes
