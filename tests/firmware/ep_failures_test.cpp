@@ -283,6 +283,37 @@ TEST(EpFailures, ADeadRankIsReportedAndNotWaitedFor) {
     }
 }
 
+// The dead rank's neighbours know before the call and have nothing to find out in it, the other node's ranks
+// learn it in the call: rows that had to go by way of the dead one are not waited for either.
+TEST(EpFailures, ADeadRankThatSomeKnowOfIsNotWaitedFor) {
+    for (const EntryPolicy policy : {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target}) {
+        for (const bool cached : {false, true}) {
+            Job job({.nodes = 2, .ranks_per_node = 3}, {.policy = policy});
+            job.create_groups();
+            const Routing routing = job.random_routing(32);
+            job.round(routing);
+            const std::uint32_t dead = 4;
+            job.mesh.device(dead).kill();
+            job.mesh.run_for(100'000);
+            const std::uint64_t start_ns = job.mesh.now_ns();
+            const std::vector<Call> calls =
+                cached ? job.cached_calls(routing, 0) : job.dispatch_calls(routing, 0);
+            for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+                if (rank != dead) job.post(rank, calls[rank]);
+            }
+            for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+                if (rank == dead) continue;
+                EXPECT_EQ(job.status_of(rank, calls[rank]), Status::rank_failed) << "rank " << rank;
+                EXPECT_NE(job.result(rank, calls[rank]).failed_ranks[0] & bit(dead), 0U);
+            }
+            EXPECT_LE(job.mesh.now_ns() - start_ns, 10'000'000U)
+                << "two time limits of a queue pair and a little";
+            round_of_survivors(job, dead, routing);
+            job.expect_nothing_left();
+        }
+    }
+}
+
 // Whenever it happens: nobody hangs, nobody reads memory of a call that is over, nothing leaks, and the rest
 // goes on.
 TEST(EpFailures, ARankDiesInTheMiddle) {

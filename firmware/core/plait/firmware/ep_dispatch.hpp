@@ -222,6 +222,7 @@ class EpDispatch {
     void start_receiving(EpGroup& group, EpHandle& handle) {
         handle.state = HandleState::dispatching;
         handle.parts_left = handle.entry_parts_left = 0;
+        handle.rows_lost = false;
         handle.rows_done = handle.rows_unacknowledged = handle.local_in_flight = 0;
         std::uint32_t entries = 0;
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
@@ -265,6 +266,7 @@ class EpDispatch {
             if (group.has_failed(rank)) {  // unreachable: what it would have forwarded is lost and reported
                 --handle.rows_unacknowledged;
                 ++handle.rows_done;
+                report_lost_rows(group, handle);
             } else {
                 const std::uint64_t tag =
                     core_.tag(group, handle, EpMessageKind::row, handle.routing_operation, number);
@@ -274,6 +276,14 @@ class EpDispatch {
             }
             destination.next_row = handle.rows[number].next;
         }
+    }
+
+    /// Once a call. Their targets may know of the failure since before the call: then nothing else hurries
+    /// them.
+    void report_lost_rows(EpGroup& group, EpHandle& handle) {
+        if (handle.rows_lost) return;
+        handle.rows_lost = true;
+        core_.control().send_aborts(group, handle, regmap::Status::rank_failed);
     }
 
     /// Offers the rows that may go now, and might not before, to their queue pairs.

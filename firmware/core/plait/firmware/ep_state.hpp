@@ -124,6 +124,7 @@ struct EpHandle {
     regmap::Status abort_status = regmap::Status::ok;    ///< What this rank's aborts say,
     regmap::Status aborted_status = regmap::Status::ok;  ///< and those of the peers that are ahead.
     bool disturbed = false;               ///< A peer ended the call without all it should have had.
+    bool rows_lost = false;               ///< Rows of the dispatch had to go by way of a rank that failed.
     std::uint16_t operation = 0;          ///< Number of the latest call.
     std::uint16_t routing_operation = 0;  ///< Number of the dispatch that made the tables.
     std::uint16_t request_index = 0;
