@@ -49,6 +49,12 @@ class EpMemory {
 
     void fill_topk();
     BufferView map(uint64_t length, ReadHandler read, WriteHandler write);
+    RankMask dead_ranks() const;
+    uint64_t index_of(uint64_t slot, const RankMask& absent) const;
+    template <class Matches>
+    bool matches_row(uint64_t slot, Matches&& matches) const;
+    bool lacks_contributions(uint32_t token) const;
+    void report_end(const char* call, const EpCompletion& completion, uint64_t expected_rows) const;
     void count(std::vector<uint32_t>& arrived, uint64_t row, size_t bytes, bool right, const char* what);
     bool check_metadata(uint32_t slot) const;
 
@@ -64,6 +70,7 @@ class EpMemory {
     const uint32_t capacity_;
     std::vector<uint32_t> row_bytes_arrived_;       // of each slot
     std::vector<uint32_t> combined_bytes_arrived_;  // of each token
+    RankMask absent_;  // sources that the dispatch left out: the slots after theirs moved down
     BufferView x_, x_scales_, recv_x_, recv_x_scales_, outputs_, combined_;
     RegisteredMemory topk_idx_, topk_weights_, recv_topk_idx_, recv_topk_weights_, recv_source_;
 };

@@ -71,7 +71,9 @@ class EpEnding {
                 static_cast<std::uint32_t>((handle.parts_left + group.row_parts - 1) / group.row_parts);
         }
         std::array<std::uint64_t, 4> missing{};
-        if (status == regmap::Status::timeout || status == regmap::Status::rank_failed) {
+        // Where a failed rank is known, who is late may be so because of it, and is as alive as can be.
+        const bool nobody_known = !core_.any_failed(group);
+        if (status == regmap::Status::timeout || (status == regmap::Status::rank_failed && nobody_known)) {
             if (combining) core_.combine().missing_ranks(group, handle, missing);
             else if (handle.state != HandleState::loading)
                 core_.dispatch().missing_ranks(group, handle, missing);
