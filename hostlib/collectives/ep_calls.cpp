@@ -59,7 +59,7 @@ Result<EpCall> EpCalls::dispatch(const DispatchArguments& arguments) {
     EpHandle handle{resources_->group(), 0, 0};
     std::optional<std::uint32_t> cached_tokens;
     if (arguments.cached) {
-        auto slot = find_routed(*arguments.cached);
+        auto slot = find_routed(*arguments.cached, regmap::EpOpcode::dispatch);
         if (!slot) return slot.error();
         handle = *arguments.cached;
         cached_tokens = slot.value()->tokens;
@@ -90,7 +90,7 @@ Result<EpCall> EpCalls::dispatch(const DispatchArguments& arguments) {
 
 Result<EpCall> EpCalls::combine(const CombineArguments& arguments) {
     if (auto progressed = progress(); !progressed) return progressed.error();
-    auto slot = find_routed(arguments.handle);
+    auto slot = find_routed(arguments.handle, regmap::EpOpcode::combine);
     if (!slot) return slot.error();
     auto request =
         combine_request(resources_->config(), arguments, slot.value()->tokens, slot.value()->received_rows);
@@ -105,12 +105,18 @@ Result<void> EpCalls::release(EpHandle handle) {
     regmap::EpRequest request;
     request.opcode = regmap::EpOpcode::release_handle;
     request.handle = handle.number;
-    request.user_data = next_user_data_;
     request.timeout_us = 1;  // the device refuses 0; a release waits for nobody
+    // The device has nothing to release when it refused the dispatch.
+    auto sent = send(request, slot.value()->routed ? Status::ok : Status::invalid_handle);
+    if (sent) slot.value()->taken = false;
+    return sent;
+}
+
+Result<void> EpCalls::send(regmap::EpRequest request, Status refusal) {
+    request.user_data = next_user_data_;
     if (auto posted = resources_->driver().post_collective(resources_->collective_queue(), request); !posted)
         return ends_everything(posted.status()) ? stop(posted.error()) : posted.error();
-    releases_.push_back({next_user_data_++, !slot.value()->routed});
-    slot.value()->taken = false;
+    errands_.push_back({next_user_data_++, refusal});
     return {};
 }
 
@@ -128,14 +134,18 @@ Result<EpCalls::Slot*> EpCalls::find_idle(const EpHandle& handle) {
     return &slot;
 }
 
-/// The slot of a handle that, besides, holds a routing.
-Result<EpCalls::Slot*> EpCalls::find_routed(const EpHandle& handle) {
+/// The slot of a handle that, besides, holds a routing. Where the last call ended differently on other ranks
+/// they make this call: the device gets one that it refuses, which counts and tells them not to wait.
+Result<EpCalls::Slot*> EpCalls::find_routed(const EpHandle& handle, regmap::EpOpcode opcode) {
     auto slot = find_idle(handle);
-    if (slot && !slot.value()->routed)
-        return Error{Status::invalid_handle, handle_text(handle) +
-                                                 " holds no routing: its last call ended with " +
-                                                 name(slot.value()->last_status)};
-    return slot;
+    if (!slot || slot.value()->routed) return slot;
+    regmap::EpRequest refused;  // for its timeout of 0
+    refused.opcode = opcode;
+    refused.handle = handle.number;
+    if (auto sent = send(refused, Status::invalid_parameter); !sent) return sent.error();
+    return Error{Status::invalid_handle, handle_text(handle) +
+                                             " holds no routing: its last call ended with " +
+                                             name(slot.value()->last_status)};
 }
 
 /// The free handle that was used longest ago: the tables of late peers have the most time to be done with it.
@@ -203,15 +213,14 @@ void EpCalls::on_completion(const regmap::Completion& completion) {
     for (Slot& slot : slots_)
         if (slot.call && slot.call->user_data == completion.user_data)
             return finish(slot, read_result(*slot.call, completion.status));
-    const auto release = std::find_if(releases_.begin(), releases_.end(), [&](const PendingRelease& r) {
-        return r.user_data == completion.user_data;
+    const auto errand = std::find_if(errands_.begin(), errands_.end(), [&](const Errand& one) {
+        return one.user_data == completion.user_data;
     });
-    if (release == releases_.end())
+    if (errand == errands_.end())
         return note({Status::device_fatal,
                      "completion of an unknown call, user_data " + std::to_string(completion.user_data)});
-    const bool expected = completion.status == Status::ok ||
-                          (release->may_be_unknown && completion.status == Status::invalid_handle);
-    releases_.erase(release);
+    const bool expected = completion.status == Status::ok || completion.status == errand->refusal;
+    errands_.erase(errand);
     if (!expected)
         note({completion.status, std::string("the device refused a release: ") + name(completion.status)});
 }

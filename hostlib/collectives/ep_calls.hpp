@@ -57,15 +57,15 @@ class EpCalls {
         Status last_status = Status::ok;    ///< Of its latest call.
         std::shared_ptr<EpCallState> call;  ///< In flight.
     };
-    /// A release on its way. The device has nothing to release when it refused the dispatch: then
-    /// `may_be_unknown`.
-    struct PendingRelease {
+    /// A request on its way that nobody waits for; `refusal` is as good an end as ok.
+    struct Errand {
         std::uint64_t user_data = 0;
-        bool may_be_unknown = false;
+        Status refusal = Status::ok;
     };
 
     Result<Slot*> find_idle(const EpHandle& handle);
-    Result<Slot*> find_routed(const EpHandle& handle);
+    Result<Slot*> find_routed(const EpHandle& handle, regmap::EpOpcode opcode);
+    Result<void> send(regmap::EpRequest request, Status refusal);
     [[nodiscard]] std::optional<std::uint32_t> next_free() const;
     Result<EpCall> post(regmap::EpRequest request, const EpHandle& handle, std::uint32_t row_limit);
     void on_completions(std::span<const regmap::Completion> completions);
@@ -78,7 +78,7 @@ class EpCalls {
 
     std::unique_ptr<EpResources> resources_;
     std::vector<Slot> slots_;
-    std::deque<PendingRelease> releases_;
+    std::deque<Errand> errands_;
     std::uint32_t last_chosen_;
     std::uint64_t next_user_data_ = 1;
     RankMask failed_ranks_;

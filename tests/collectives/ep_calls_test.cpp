@@ -203,6 +203,7 @@ TEST_F(EpFailures, ARefusedDispatchHoldsNoRouting) {
     EXPECT_EQ(completion.value().received_rows, 0u);
     EXPECT_EQ(group().combine(combine_arguments(call.value().handle())).error().message,
               "handle 0 holds no routing: its last call ended with invalid_expert");
+    device().answer(Status::invalid_parameter);
     ASSERT_TRUE(group().release(call.value().handle()).ok());
     device().answer(Status::invalid_handle);  // the device knows of no such routing: nothing new
     EXPECT_TRUE(group().query_asynchronous_error().ok());
@@ -215,9 +216,47 @@ TEST_F(EpFailures, ACallThatTimesOutLosesTheRouting) {
     EXPECT_EQ(combine.value().wait(wait_ns).value().status, Status::timeout);
     EXPECT_EQ(group().combine(combine_arguments(handle)).error().message,
               "handle 0 holds no routing: its last call ended with timeout");
+    device().answer(Status::invalid_parameter);
     ASSERT_TRUE(group().release(handle).ok());
     device().answer(Status::invalid_handle);
     EXPECT_TRUE(group().query_asynchronous_error().ok());
+}
+
+// Calls are numbered at the devices: one that other ranks may make counts here too. The firmware's tests show
+// that such a request is refused, counts and tells the others.
+TEST_F(EpFailures, ACallWithoutRoutingCountsAndIsRefusedByTheDevice) {
+    const EpHandle handle = dispatched();
+    auto combine = group().combine(combine_arguments(handle));
+    answer(Status::timeout, 1);
+    ASSERT_TRUE(combine.value().wait(wait_ns).ok());
+    DispatchArguments cached = dispatch_arguments();
+    cached.cached = handle;
+    ASSERT_TRUE(device().posted.empty());
+    EXPECT_EQ(group().combine(combine_arguments(handle)).status(), Status::invalid_handle);
+    EXPECT_EQ(group().dispatch(cached).status(), Status::invalid_handle);
+    ASSERT_EQ(device().posted.size(), 2U);
+    for (const auto opcode : {regmap::EpOpcode::combine, regmap::EpOpcode::dispatch}) {
+        const regmap::EpRequest& request = device().posted[0].request;
+        EXPECT_EQ(request.opcode, opcode);
+        EXPECT_EQ(request.handle, handle.number);
+        EXPECT_EQ(request.timeout_us, 0U) << "what the device refuses";
+        device().answer(Status::invalid_parameter);
+    }
+    EXPECT_TRUE(group().query_asynchronous_error().ok());
+}
+
+// What is wrong with the arguments can be put right: the number is taken by the call that is posted.
+TEST_F(EpFailures, ACallWithWrongArgumentsDoesNotCount) {
+    const EpHandle handle = dispatched();
+    DispatchArguments dispatch = dispatch_arguments();
+    dispatch.timeout_us = 0;
+    EXPECT_FALSE(group().dispatch(dispatch).ok());
+    CombineArguments combine = combine_arguments(handle);
+    combine.combined_x.length_bytes = 1;
+    EXPECT_FALSE(group().combine(combine).ok());
+    EXPECT_TRUE(device().posted.empty());
+    EXPECT_TRUE(group().combine(combine_arguments(handle)).ok());
+    EXPECT_EQ(device().posted.size(), 1U);
 }
 
 TEST_F(EpFailures, ARefusedCombineKeepsTheRouting) {

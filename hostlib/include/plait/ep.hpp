@@ -138,7 +138,8 @@ class EpGroup {
     /// outcome, until released. Errors, nothing posted and no handle taken: invalid_length or
     /// invalid_parameter naming the argument, limit_exceeded (no free handle), invalid_handle, queue_full,
     /// device_removed, device_fatal. Expert ids are checked by the device: invalid_expert in the completion
-    /// (check_expert_ids says where).
+    /// (check_expert_ids says where). A cached handle that holds no routing (invalid_handle): the other ranks
+    /// are told that this call will not take place, theirs end as aborted.
     Result<EpCall> dispatch(const DispatchArguments& arguments);
 
     /// Posts the combine of a finished dispatch. May be repeated. Errors, nothing posted: as dispatch.
