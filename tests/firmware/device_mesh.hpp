@@ -23,18 +23,17 @@
 #include <utility>
 #include <vector>
 
-#include "host_memory.hpp"
-#include "mesh.hpp"
+#include "mesh_driver.hpp"
 
 namespace plait::mesh_test {
 
-/// One device: its HAL, its host's memory, and the least driver that does.
-class MeshDevice : public HostMemory {
+/// One device and its HAL.
+class MeshDevice final : public MeshDriver {
   public:
     static constexpr std::uint32_t queue_pairs = 64;
 
     MeshDevice(Mesh& mesh, std::uint32_t number)
-        : HostMemory(number), mesh_(mesh), pipe_(receive_qps_), sprays_(queue_pairs) {
+        : MeshDriver(mesh, number), pipe_(receive_qps_), sprays_(queue_pairs) {
         DeviceConfig config;
         config.device_number = number;
         config.planes = mesh.options().planes;
@@ -69,77 +68,6 @@ class MeshDevice : public HostMemory {
     [[nodiscard]] bool is_dead() const { return dead_; }
     /// Packets neither leave nor arrive; everything else works.
     void unplug() { unplugged_ = true; }
-
-    // The driver.
-
-    void open() {
-        using namespace regmap;
-        admin_ring_ = allocate(64 * sizeof(AdminRequest));
-        admin_completions_ = allocate(64 * sizeof(Completion));
-        write_register(reg::admin_queue_low_offset, static_cast<std::uint32_t>(admin_ring_));
-        write_register(reg::admin_completion_low_offset, static_cast<std::uint32_t>(admin_completions_));
-        write_register(reg::admin_log2_entries_offset, 6);
-        write_register(reg::qp_time_limit_us_offset, mesh_.options().qp_time_limit_us);
-        write_register(reg::control_offset, reg::control_enable_mask);
-    }
-
-    regmap::Completion admin(regmap::AdminRequest request) {
-        request.command_id = admin_count_ + 1;
-        store(admin_ring_ + admin_count_ % 64 * sizeof(request), request);
-        const std::uint64_t answer = admin_completions_ + admin_count_ % 64 * sizeof(regmap::Completion);
-        const std::uint8_t phase = admin_count_ / 64 % 2 == 0 ? 1 : 0;
-        ++admin_count_;
-        doorbell(0, admin_count_);
-        const bool answered =
-            mesh_.run_until([&] { return load<regmap::Completion>(answer).phase == phase; }, 10'000'000);
-        EXPECT_TRUE(answered) << "no answer to command " << static_cast<int>(request.opcode);
-        return load<regmap::Completion>(answer);
-    }
-
-    void post(const regmap::EpRequest& request) {
-        store(request_ring_ + requests_ % ring_entries * sizeof(request), request);
-        doorbell(collective_queue, ++requests_);
-    }
-
-    /// The next completion of the collective queue, if it is there.
-    std::optional<regmap::Completion> poll() {
-        const auto completion = load<regmap::Completion>(completion_ring_ + completions_ % ring_entries *
-                                                                                sizeof(regmap::Completion));
-        if (completion.phase != (completions_ / ring_entries % 2 == 0 ? 1 : 0)) return std::nullopt;
-        doorbell(completion_queue, ++completions_);
-        return completion;
-    }
-
-    void make_queues() {
-        request_ring_ = allocate(ring_entries * sizeof(regmap::EpRequest));
-        completion_ring_ = allocate(ring_entries * sizeof(regmap::Completion));
-        regmap::AdminRequest request;
-        request.opcode = regmap::AdminOpcode::create_queue;
-        request.log2_entries = 5;
-        request.object = completion_queue;
-        request.kind = regmap::QueueKind::completion;
-        request.address = completion_ring_;
-        EXPECT_EQ(admin(request).status, regmap::Status::ok);
-        request.object = collective_queue;
-        request.kind = regmap::QueueKind::collective;
-        request.address = request_ring_;
-        request.completion_queue = completion_queue;
-        EXPECT_EQ(admin(request).status, regmap::Status::ok);
-    }
-
-    /// A key for all memory there is and will be.
-    std::uint32_t register_memory() {
-        regmap::AdminRequest request;
-        request.opcode = regmap::AdminOpcode::register_memory;
-        request.address = base;
-        request.length = 1ULL << 32;
-        request.access = 1;
-        return admin(request).object;
-    }
-
-    static constexpr std::uint32_t completion_queue = 1;
-    static constexpr std::uint32_t collective_queue = 2;
-    static constexpr std::uint32_t ring_entries = 32;
 
     // What is left behind.
 
@@ -356,11 +284,8 @@ class MeshDevice : public HostMemory {
         BufferId result = 0;
     };
 
-    void write_register(std::uint32_t offset, std::uint32_t value) {
+    void write_register(std::uint32_t offset, std::uint32_t value) override {
         firmware_->on_register_write(offset, value);
-    }
-    void doorbell(std::uint32_t queue, std::uint32_t value) {
-        write_register(regmap::reg::doorbell_offset + queue * regmap::reg::doorbell_stride, value & 0xffff);
     }
 
     bool lose() {
@@ -423,7 +348,6 @@ class MeshDevice : public HostMemory {
         });
     }
 
-    Mesh& mesh_;
     std::vector<ReceiveQp> receive_qps_ = std::vector<ReceiveQp>(queue_pairs);
     ReceivePipe pipe_;
     std::vector<engines::SpraySelector> sprays_;
@@ -440,13 +364,6 @@ class MeshDevice : public HostMemory {
     std::uint64_t packets_sent_ = 0;
     bool dead_ = false;
     bool unplugged_ = false;
-    std::uint64_t admin_ring_ = 0;
-    std::uint64_t admin_completions_ = 0;
-    std::uint32_t admin_count_ = 0;
-    std::uint64_t request_ring_ = 0;
-    std::uint64_t completion_ring_ = 0;
-    std::uint32_t requests_ = 0;
-    std::uint32_t completions_ = 0;
     std::unique_ptr<std::byte[]> memory_of_firmware_;
     std::unique_ptr<Firmware<MeshDevice>> firmware_;
 };

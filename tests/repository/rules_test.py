@@ -32,7 +32,7 @@ class Rules(unittest.TestCase):
                    {"a/b/y.py": ""}, "a/b: has no README.md")
 
     def test_lengths(self):
-        self.found(rules.lengths, {"x.cpp": "\n" * 600, "x.md": "\n" * 900}, {"y.hpp": "\n" * 601}, "y.hpp: 601 lines")
+        self.found(rules.lengths, {"x.cpp": "\n" * 400, "x.md": "\n" * 900}, {"y.hpp": "\n" * 401}, "y.hpp: 401 lines")
 
     def test_machine_paths(self):
         good = {"x.md": "see https://standards.example/home/page and ./tmp/x, $folder/tmp/y, work/main, /proc/self"}

@@ -11,6 +11,7 @@
 #include <plait/firmware/ep_ending.hpp>
 #include <plait/firmware/ep_frames.hpp>
 #include <plait/firmware/ep_group.hpp>
+#include <plait/firmware/ep_names.hpp>
 #include <plait/firmware/ep_partials.hpp>
 #include <plait/firmware/ep_pools.hpp>
 #include <plait/firmware/ep_setup.hpp>
@@ -24,11 +25,8 @@ namespace plait::firmware {
 /// Ranks run their calls on a handle in the same order, numbered from 1. A peer may be ahead: what it says
 /// about a later call is kept until this rank gets there.
 template <class Context>
-class Ep {
+class Ep : public EpNames {
   public:
-    static constexpr std::uint32_t local_row_tag = 0x80000000U;  ///< Bit of the tags of own-node rows.
-    static constexpr std::uint32_t create_label = 0xffffffffU;   ///< Of the fetch of a group's parameters.
-
     Ep(Context& context, Arena& arena)
         : context_(context),
           control_(*this),
@@ -256,10 +254,6 @@ class Ep {
     AccumulatorPool& entry_pool() { return entry_pool_; }
     EpGroup& group(std::uint32_t number) { return groups_[number]; }
 
-    [[nodiscard]] static std::uint8_t handle_number(const EpGroup& group, const EpHandle& handle) {
-        return static_cast<std::uint8_t>(&handle - group.handles.data());
-    }
-
     [[nodiscard]] static bool any_failed(const EpGroup& group) {
         return std::any_of(group.failed.begin(), group.failed.end(),
                            [](std::uint64_t word) { return word != 0; });
@@ -269,26 +263,6 @@ class Ep {
     [[nodiscard]] static bool is_busy(const EpHandle& handle) {
         return handle.state == HandleState::loading || handle.state == HandleState::counting ||
                handle.state == HandleState::dispatching || handle.state == HandleState::combining;
-    }
-
-    [[nodiscard]] static TimerId timer(const EpGroup& group, const EpHandle& handle) {
-        return {TimerKind::ep_call, group.number * regmap::max_handles + handle_number(group, handle)};
-    }
-
-    [[nodiscard]] static std::uint64_t tag(const EpGroup& group, const EpHandle& handle, EpMessageKind kind,
-                                           std::uint16_t operation, std::uint32_t index) {
-        return EpTag{kind, group.number, handle_number(group, handle), operation, index}.pack();
-    }
-
-    [[nodiscard]] static std::uint32_t notify_tag(const EpGroup& group, const EpHandle& handle) {
-        return local_row_tag | (handle.operation & 0x7fffU) << 16 | std::uint32_t{group.number} << 8 |
-               handle_number(group, handle);
-    }
-
-    [[nodiscard]] static std::uint32_t fetch_label(const EpGroup& group, const EpHandle& handle, bool weights,
-                                                   std::uint32_t piece) {
-        return std::uint32_t{group.number} << 28 | std::uint32_t{handle_number(group, handle)} << 24 |
-               (weights ? 1U << 23 : 0U) | piece;
     }
 
     /// False, and nothing taken: no room now (refill() follows), or the rank is unreachable.
