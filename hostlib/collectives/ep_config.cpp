@@ -97,7 +97,10 @@ Result<void> check_config(const EpConfig& config, std::uint32_t ranks) {
         return checked;
     if (auto checked = check_range("handles", config.handles, 1, regmap::max_handles); !checked)
         return checked;
-    return check_pairs(config);
+    if (auto checked = check_pairs(config); !checked) return checked;
+    const std::uint32_t counts_bytes = std::min<std::uint32_t>(config.mtu_bytes, regmap::max_control_bytes);
+    return check_range("experts of a rank", config.experts / ranks, 1,
+                       (counts_bytes - regmap::counts_fixed_bytes) / regmap::counts_expert_bytes);
 }
 
 Result<void> check_device(const EpConfig& config, std::uint32_t ranks, const DeviceInfo& device) {

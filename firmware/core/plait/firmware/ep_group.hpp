@@ -22,7 +22,7 @@ inline std::uint32_t parameter_hash(const regmap::GroupParameters& p) {
 
 /// Bytes of a counts message: rows to the receiver, rows by way of it, rows of each of its experts.
 constexpr std::uint32_t counts_bytes(const regmap::GroupParameters& p) {
-    return 8 + 4 * (p.experts / p.ranks);
+    return regmap::counts_fixed_bytes + regmap::counts_expert_bytes * (p.experts / p.ranks);
 }
 
 /// Limits of GroupParameters (`rtl_models/regmap/records.toml`). invalid_parameter: contradictory;
