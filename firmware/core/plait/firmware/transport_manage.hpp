@@ -17,7 +17,7 @@ template <class Context>
 Transport<Context>::Transport(Context& context, Arena& arena)
     : context_(context),
       qps_(arena.make<QueuePair>(std::min(context.config().max_qps, 65536U))),
-      rings_(arena.make<QpRings>(std::min(context.config().max_qps, 65536U))) {
+      rings_(arena.reserve<QpRings>(std::min(context.config().max_qps, 65536U))) {
     if (rings_.empty()) qps_ = {};
     reset();
 }

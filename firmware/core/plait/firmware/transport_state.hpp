@@ -125,10 +125,9 @@ struct ReceiveEntry {
     regmap::Status status;  ///< If not ok, why it fails when the queue pair does.
 };
 
-/// The large tables of a queue pair. Left as found: pages that no queue pair uses are never touched.
+/// The large tables of a queue pair. Reserved, not made: pages that no queue pair uses are never touched, and
+/// every entry is written before it is read.
 struct QpRings {
-    QpRings() {
-    }  // NOLINT(modernize-use-equals-default): defaulted, value-initialisation would write all of it
     std::array<PacketEntry, regmap::max_window_packets> packets;
     std::array<std::uint64_t, regmap::max_window_packets / 64> acknowledged;
     std::array<MessageEntry, message_ring> messages;
