@@ -1,6 +1,7 @@
 #include <plait/sim/models/reduce_engine.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -35,9 +36,7 @@ void ReduceEngine::open(uint32_t number, uint32_t contributions, uint32_t elemen
                      number, contributions, elements);
         std::abort();
     }
-    accumulator.sum.resize(max_elements_);
     accumulator.elements = elements;
-    accumulator.added = 0;
     accumulator.sent_ps = 0;
     accumulator.open = true;
     accumulator.is_virtual = false;
@@ -93,17 +92,8 @@ void ReduceEngine::add_now(Accumulator& accumulator, BufferId buffer, bool is_la
             .end_ps;
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
-    if (!accumulator.is_virtual) {
-        const std::span<float> sum = std::span(accumulator.sum).first(accumulator.elements);
-        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
-        const auto* const row = reinterpret_cast<const uint16_t*>(slice.bytes());
-        if (accumulator.added == 0) {
-            engines::start_bf16(sum, row);
-        } else {
-            engines::accumulate_bf16(sum, row);
-        }
-    }
-    ++accumulator.added;
+    pool_.retain(slice.block);
+    accumulator.rows.push_back(slice);
     if (is_last) {
         accumulator.result = buffer;  // its room becomes the result's
     } else {
@@ -114,20 +104,37 @@ void ReduceEngine::add_now(Accumulator& accumulator, BufferId buffer, bool is_la
 PayloadBlock* ReduceEngine::rounded(const Accumulator& accumulator) {
     PayloadBlock* const block = pool_.take(2 * accumulator.elements, accumulator.is_virtual);
     block->sent_ps = accumulator.sent_ps;
-    if (!accumulator.is_virtual) {
-        engines::round_bf16(std::span(accumulator.sum).first(accumulator.elements),
-                            reinterpret_cast<uint16_t*>(block->bytes));
+    if (accumulator.is_virtual) {
+        return block;
     }
+    std::array<float, PayloadBlock::capacity / 2> elements;
+    const std::span<float> sum = std::span(elements).first(accumulator.elements);
+    if (accumulator.rows.empty()) {
+        std::ranges::fill(sum, 0.0F);
+    }
+    bool is_first = true;
+    for (const PayloadSlice& slice : accumulator.rows) {
+        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
+        const auto* const row = reinterpret_cast<const uint16_t*>(slice.bytes());
+        is_first ? engines::start_bf16(sum, row) : engines::accumulate_bf16(sum, row);
+        is_first = false;
+    }
+    engines::round_bf16(sum, reinterpret_cast<uint16_t*>(block->bytes));
     return block;
+}
+
+void ReduceEngine::forget_rows(Accumulator& accumulator) {
+    for (const PayloadSlice& slice : accumulator.rows) {
+        pool_.release(slice.block);
+    }
+    accumulator.rows.clear();
 }
 
 void ReduceEngine::finish(uint32_t number, uint64_t time_ps) {
     Accumulator& accumulator = accumulators_[number];
     ++reductions_;
-    if (accumulator.added == 0) {
-        std::ranges::fill(accumulator.sum, 0.0F);
-    }
     PayloadBlock* const block = rounded(accumulator);
+    forget_rows(accumulator);
     const PayloadSlice slice{block, 0, block->length};
     if (accumulator.result != 0) {
         memory_.replace(accumulator.result, slice);
@@ -163,6 +170,7 @@ void ReduceEngine::close(uint32_t number, uint64_t time_ps) {
     }
     accumulator.open = false;
     --in_use_;
+    forget_rows(accumulator);
     accumulator.slot.for_each_waiting([&](uint32_t buffer) { memory_.release(buffer, time_ps); });
     memory_.release(accumulator.result, time_ps);
     accumulator.result = 0;

@@ -16,8 +16,9 @@
 namespace plait::sim {
 
 /// Adds BF16 rows in FP32 in order of position and rounds once. Contributions that are out of turn wait,
-/// holding their buffers. The result takes the room of the last contribution. Sums are made at once in the
-/// simulator; the time they take is kept by unit and accumulator.
+/// holding their buffers. The result takes the room of the last contribution. The time that additions take is
+/// kept by unit and accumulator; the simulator makes the sum when the last contribution is in, row after row
+/// while it is in the cache.
 class ReduceEngine : public sc_core::sc_module {
   public:
     ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
@@ -47,9 +48,8 @@ class ReduceEngine : public sc_core::sc_module {
 
     struct Accumulator {
         engines::ReduceSlot slot;
-        std::vector<float> sum;
+        std::vector<PayloadSlice> rows;  // whose turn has come, in order; with a reference of each block
         uint32_t elements = 0;
-        uint32_t added = 0;
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
         uint64_t sent_ps = 0;     // of the newest contribution
         uint64_t free_ps = 0;
@@ -65,6 +65,7 @@ class ReduceEngine : public sc_core::sc_module {
     void add_now(Accumulator& accumulator, BufferId buffer, bool is_last, uint64_t time_ps);
     void finish(uint32_t number, uint64_t time_ps);
     PayloadBlock* rounded(const Accumulator& accumulator);
+    void forget_rows(Accumulator& accumulator);
     void refuse(BufferId buffer, uint64_t time_ps);
 
     EventQueue& queue_;
