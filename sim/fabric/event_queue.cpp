@@ -114,6 +114,7 @@ bool EventQueue::enter_next_bucket(uint64_t limit_ps) {
     }
     std::sort(current_.begin(), current_.end());
 
+    ahead_ = heads_[(bucket_ + 1) & bucket_mask];
     heads_[slot] = none;
     occupied_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
     if (occupied_[slot / 64] == 0) {
