@@ -204,6 +204,7 @@ void EpMemory::count(std::vector<uint32_t>& arrived, uint64_t row, size_t bytes,
 }
 
 void EpMemory::check_x(uint64_t offset, std::span<const std::byte> in) {
+    prefetch(in.data(), in.size());
     const uint64_t slot = offset / data_bytes_;
     const bool right =
         in.size() <= max_part && matches_row(slot, [&](const RowSource& row) {
@@ -220,6 +221,7 @@ void EpMemory::check_x(uint64_t offset, std::span<const std::byte> in) {
 }
 
 void EpMemory::check_scales(uint64_t offset, std::span<const std::byte> in) {
+    prefetch(in.data(), in.size());
     const uint64_t slot = offset / scale_bytes_;
     const bool right =
         in.size() <= max_part && matches_row(slot, [&](const RowSource& row) {
@@ -233,6 +235,7 @@ void EpMemory::check_scales(uint64_t offset, std::span<const std::byte> in) {
 }
 
 void EpMemory::check_combined(uint64_t offset, std::span<const std::byte> in) {
+    prefetch(in.data(), in.size());
     const uint64_t token = offset / output_bytes_;
     bool right = token < tokens_ && in.size() <= max_part;
     if (right) {

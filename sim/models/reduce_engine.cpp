@@ -114,6 +114,9 @@ PayloadBlock* ReduceEngine::rounded(const Accumulator& accumulator) {
     }
     bool is_first = true;
     for (const PayloadSlice& slice : accumulator.rows) {
+        prefetch(slice.bytes(), slice.length);
+    }
+    for (const PayloadSlice& slice : accumulator.rows) {
         // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
         const auto* const row = reinterpret_cast<const uint16_t*>(slice.bytes());
         is_first ? engines::start_bf16(sum, row) : engines::accumulate_bf16(sum, row);
