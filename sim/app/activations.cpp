@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <plait/engines/instruction_sets.hpp>
 #include <plait/sim/fabric/random.hpp>
 
 namespace plait::sim {
@@ -84,8 +85,8 @@ std::array<Mask, 64> expand(uint64_t signs, uint32_t offset,
 }
 
 template <class Element>
-void copy_signed(Element* to, const Element* from, size_t count, const std::array<Element, 64>& masks,
-                 size_t first_mask = 0) {
+PLAIT_ALWAYS_INLINE void copy_with(Element* __restrict to, const Element* __restrict from, size_t count,
+                                   const std::array<Element, 64>& masks, size_t first_mask) {
     size_t i = 0;
     if (first_mask == 0) {
         for (; i + 64 <= count; i += 64) {
@@ -93,6 +94,15 @@ void copy_signed(Element* to, const Element* from, size_t count, const std::arra
         }
     }
     for (; i < count; ++i) to[i] = static_cast<Element>(from[i] ^ masks[(first_mask + i) % 64]);
+}
+
+PLAIT_ROW_LOOP void copy_signed(uint16_t* to, const uint16_t* from, size_t count,
+                                const std::array<uint16_t, 64>& masks, size_t first_mask) {
+    copy_with(to, from, count, masks, first_mask);
+}
+PLAIT_ROW_LOOP void copy_signed(uint8_t* to, const uint8_t* from, size_t count,
+                                const std::array<uint8_t, 64>& masks, size_t first_mask) {
+    copy_with(to, from, count, masks, first_mask);
 }
 
 }  // namespace
@@ -145,7 +155,7 @@ Activations::Name Activations::name_of(uint64_t rank, uint64_t token, uint64_t s
 
 void Activations::fill(const Name& name, std::span<uint16_t> part, uint32_t offset) const {
     const auto masks = expand(name.signs, offset, signs_of_16_bits);
-    copy_signed(part.data(), pool_.data() + name.start_block * block + offset, part.size(), masks);
+    copy_signed(part.data(), pool_.data() + name.start_block * block + offset, part.size(), masks, 0);
     for (const uint32_t channel : heavy_) {
         if (channel >= offset && channel - offset < part.size()) {
             part[channel - offset] = static_cast<uint16_t>(part[channel - offset] + heavy_exponent);

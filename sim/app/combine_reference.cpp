@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include <plait/engines/instruction_sets.hpp>
 #include <plait/sim/app/ep_reference.hpp>
 
 namespace plait::sim {
@@ -13,7 +14,7 @@ using Sums = std::array<float, tile>;
 using Row = std::array<uint16_t, tile>;
 
 // The first term is taken, not added to zero.
-void add(Sums& sums, const Row& row, uint32_t count, bool is_first) {
+PLAIT_ROW_LOOP void add(Sums& sums, const Row& row, uint32_t count, bool is_first) {
     if (is_first) {
         for (uint32_t i = 0; i < count; ++i) sums[i] = bf16_to_float(row[i]);
     } else {
@@ -21,7 +22,7 @@ void add(Sums& sums, const Row& row, uint32_t count, bool is_first) {
     }
 }
 
-void round(const Sums& sums, uint16_t* row, uint32_t count) {
+PLAIT_ROW_LOOP void round(const Sums& sums, uint16_t* row, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) row[i] = round_to_bf16(sums[i]);
 }
 

@@ -5,20 +5,11 @@
 #include <cstdint>
 #include <plait/engines/bf16.hpp>
 #include <plait/engines/fp8.hpp>
+#include <plait/engines/instruction_sets.hpp>
 
 // The loops over rows, written once and inlined into functions that are compiled for several instruction
 // sets. No operation is fused or reordered in any of them, so that all give the same bits; the tests compare
 // them.
-
-#if defined(__x86_64__) && defined(__linux__) && __STDC_HOSTED__ && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// The dynamic linker picks the version; it does so before a sanitizer is ready, hence not with one.
-#define PLAIT_ROW_LOOP __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define PLAIT_ROW_LOOP
-#endif
-
-#define PLAIT_ALWAYS_INLINE inline __attribute__((always_inline))
 
 namespace plait::engines::row_loops {
 
