@@ -13,13 +13,14 @@ namespace plait::sim {
 class PlanePorts;
 class ScaleUpPort;
 
-/// A packet of the planes. Holds one reference of its payload block.
-struct PlanePacket : FabricPacket {
-    firmware::Packet header;
+/// A packet of the planes. Holds one reference of its payload block. What every event looks at comes first:
+/// the event queue brings the first cache lines.
+struct alignas(64) PlanePacket : FabricPacket {
     PayloadSlice payload;
     firmware::BufferId held = 0;  ///< Sender's buffer that is read until the packet starts onto the wire.
     uint64_t ready_ps = 0;        ///< Complete in the transmit engine.
     PlanePorts* sender = nullptr;
+    firmware::Packet header;
 };
 
 /// Copies of one scale-up command that have not left yet; firmware wants to know when all have.
@@ -28,13 +29,13 @@ struct LeavingCopies {
     uint32_t tag = 0;
 };
 
-/// A frame of the scale-up network. Holds one reference of its payload block.
-struct ScaleUpFrame : ScaleUpPacket {
-    firmware::ScaleUpHeader header;
+/// A frame of the scale-up network. Holds one reference of its payload block. Ordered as PlanePacket is.
+struct alignas(64) ScaleUpFrame : ScaleUpPacket {
     PayloadSlice payload;
     firmware::BufferId held = 0;       ///< Sender's buffer that is read until the frame has left.
     LeavingCopies* leaving = nullptr;  ///< Null: nobody waits for this copy to leave.
     ScaleUpPort* sender = nullptr;
+    firmware::ScaleUpHeader header;
 };
 
 /// Pools that all devices of a cluster share.
