@@ -116,7 +116,7 @@ void DeviceModel::plane_arrived(PlanePacket& packet) {
         deliver_data(packet, judgement.window);
     } else {
         counters_.scale_out_control_delivered.add(packet.size_bytes);
-        cores_.begin(Work::acknowledgement, header.qpn, planes_.received_ps(packet));
+        cores_.begin(Work::acknowledgement, cores_.home(header.qpn), planes_.received_ps(packet));
         firmware_->on_packet({header, 0, judgement.window, {}});
     }
 }
@@ -136,7 +136,7 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
             event.control = {packet.payload.bytes(), packet.payload.length};
         }
     }
-    cores_.begin(Work::data_received, header.qpn, planes_.received_ps(packet));
+    cores_.begin(Work::data_received, cores_.home(header.qpn), planes_.received_ps(packet));
     firmware_->on_packet(event);
     if (accepted_) {
         counters_.scale_out_data_delivered.add(packet.size_bytes);
@@ -229,7 +229,8 @@ void DeviceModel::reduced(uint32_t accumulator, BufferId result) {
 
 void DeviceModel::timer_fired(firmware::TimerId timer) {
     if (!dead_) {
-        cores_.begin(Work::timer, timer.number, queue_.now_ps());
+        const bool is_qp = timer.kind == firmware::TimerKind::qp;
+        cores_.begin(Work::timer, is_qp ? cores_.home(timer.number) : timer.number, queue_.now_ps());
         firmware_->on_timer(timer);
     }
 }

@@ -40,8 +40,9 @@ void DeviceModel::send(const firmware::Packet& packet, const firmware::Payload& 
     if (packet.plane >= config_.planes) {
         firmware_error(name(), "send by a plane that does not exist");
     }
-    const uint64_t issued_ps =
-        firmware::is_data(packet.opcode) ? cores_.send(packet.local_qpn, ready_ps()) : ready_ps();
+    const uint64_t issued_ps = firmware::is_data(packet.opcode)
+                                   ? cores_.send(cores_.home(packet.local_qpn), ready_ps())
+                                   : ready_ps();
     const Gathered gathered = gather(payload, packet.payload_bytes, issued_ps);
     planes_.send(packet, gathered.slice, gathered.held, gathered.ready_ps);
 }

@@ -14,7 +14,8 @@
 namespace plait::sim {
 
 /// A handler runs at once in the simulator, in the order of events; its effects leave when the core that it
-/// belongs to (key % cores) would have finished it.
+/// belongs to (key % cores) would have finished it. All events of a queue pair have one core: its key is
+/// home().
 class FirmwareCores : public sc_core::sc_module {
   public:
     FirmwareCores(sc_core::sc_module_name module_name, const EventQueue& queue,
@@ -36,6 +37,13 @@ class FirmwareCores : public sc_core::sc_module {
         const uint32_t cost = costs_[static_cast<size_t>(Work::data_sent)];
         count(Work::data_sent, cost);
         return cores_[key % cores_.size()].take(queue_.now_ps(), ready_ps, cost * cycle_ps_).end_ps;
+    }
+
+    /// Core of a queue pair, by Fibonacci hashing: numbers in sequence and at any stride (the peers of a rank
+    /// may be every eighth) spread about evenly.
+    uint64_t home(uint32_t qpn) const {
+        const uint32_t hash = qpn * 0x9E3779B1U;
+        return (uint64_t{hash} * cores_.size()) >> 32;
     }
 
     uint64_t ready_ps() const { return ready_ps_; }
