@@ -24,20 +24,24 @@ inline bool is_contributor_ready(const EpGroup& group, const EpHandle& handle, s
 template <class Core>
 class EpGather {
   public:
-    static constexpr std::uint32_t partials_ahead_limit = 32;  ///< Parts open to one source.
+    static constexpr std::uint32_t partials_ahead_limit =
+        32;  ///< Parts open to one source, fewer with many sources.
 
     explicit EpGather(Core& core) : core_(core) {}
 
     void begin(EpGroup& group, EpHandle& handle) {
         handle.partials_left = 0;
         handle.gather_head = handle.gather_count = 0;
+        std::uint32_t sources = 0;
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             PeerState& peer = handle.peer[rank];
             peer.entry_row = peer.entry_part = peer.partials_open = peer.partials_done = 0;
             peer.gather_queued = false;
             if (!group.has_failed(rank))
                 handle.partials_left += std::uint64_t{peer.rows_via_me} * group.parts;
+            if (peer.rows_via_me != 0) ++sources;
         }
+        handle.partials_ahead = std::clamp(704U / std::max(1U, sources), 4U, partials_ahead_limit);
         handle.peer[group.parameters.rank].entry_row = handle.destination[group.parameters.rank].first_row;
     }
 
@@ -136,12 +140,6 @@ class EpGather {
                partials.has_room() && partials.in_use() < group.partial_limit;
     }
 
-    /// Parts that may be open to one source at once.
-    [[nodiscard]] static std::uint32_t partials_ahead(const EpGroup& group) {
-        const std::uint32_t remote = group.parameters.ranks - group.parameters.ranks_per_node;
-        return std::clamp(704U / std::max(1U, remote), 4U, partials_ahead_limit);
-    }
-
     void skip_contributor(std::uint32_t accumulator, AccumulatorJob& job, std::uint32_t local) {
         if (((job.missing >> local) & 1U) != 0) return;
         job.missing = static_cast<std::uint8_t>(job.missing | (1U << local));
@@ -177,7 +175,7 @@ class EpGather {
         PeerState& peer = handle.peer[source];
         const bool credited = peer.credit_valid && peer.credit_operation == handle.operation &&
                               peer.entry_row < std::min(peer.credit, peer.rows_via_me);
-        if (!credited || group.has_failed(source) || peer.partials_open >= partials_ahead(group))
+        if (!credited || group.has_failed(source) || peer.partials_open >= handle.partials_ahead)
             return false;
         const EntryRow& row = handle.entry_rows[peer.entry_base + peer.entry_row];
         if (!row.arrived) {
