@@ -21,7 +21,7 @@ Result<void> check_rows(const EpConfig& config) {
     if (config.combine_format != RowFormat::bf16) return invalid("combine_format: expected bf16");
     if (!is_known(config.entry_policy))
         return invalid("entry_policy is " + std::to_string(static_cast<unsigned>(config.entry_policy)) +
-                       ", expected same_index, spread or target");
+                       ", expected same_index, spread, target or balanced");
     if (auto checked = check_range("hidden", config.hidden, regmap::min_hidden, regmap::max_hidden); !checked)
         return checked;
     return config.dispatch_format == RowFormat::bf16

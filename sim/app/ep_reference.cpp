@@ -1,6 +1,7 @@
 #include <plait/sim/app/ep_reference.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace plait::sim {
 
@@ -63,7 +64,18 @@ int64_t local_expert(const EpShape& shape, uint32_t rank, int16_t expert) {
 }
 
 EntryChooser::EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uint32_t source)
-    : shape_(shape), policy_(policy), source_(source), rows_to_node_(shape.nodes()), used_(shape.ranks) {}
+    : shape_(shape),
+      policy_(policy),
+      source_(source),
+      rows_to_node_(shape.nodes()),
+      expected_to_node_(shape.nodes()),
+      used_(shape.ranks) {}
+
+void EntryChooser::expect(std::span<const int16_t> experts) {
+    std::set<uint32_t> nodes;
+    for (const uint32_t rank : target_ranks(shape_, experts)) nodes.insert(shape_.node_of(rank));
+    for (const uint32_t node : nodes) ++expected_to_node_[node];
+}
 
 std::vector<NodeRow> EntryChooser::next(std::span<const int16_t> experts) {
     std::vector<NodeRow> rows;
@@ -94,9 +106,32 @@ uint32_t EntryChooser::choose(const NodeRow& row) {
         entry = *std::min_element(row.targets.begin(), row.targets.end(),
                                   [&](uint32_t a, uint32_t b) { return used_[a] < used_[b]; });
     }
+    if (policy_ == regmap::EntryPolicy::balanced) entry = choose_balanced(row);
     ++rows_to_node_[row.node];
     ++used_[entry];
     return entry;
+}
+
+uint32_t EntryChooser::choose_balanced(const NodeRow& row) const {
+    constexpr double most_ahead = 1;
+    const uint32_t size = shape_.ranks_per_node;
+    const double progress = static_cast<double>(rows_to_node_[row.node]) / size;
+    std::vector<uint32_t> devices(size);  // from the source's own index on
+    std::vector<int64_t> left(size);
+    for (uint32_t i = 0; i < size; ++i) {
+        devices[i] = row.node * size + (source_ + i) % size;
+        const uint32_t expected = expected_to_node_[row.node];
+        left[i] = (int64_t{expected} + size - 1 - i) / size - used_[devices[i]];
+    }
+    const auto may_take = [&](size_t i) {
+        return std::find(row.targets.begin(), row.targets.end(), devices[i]) != row.targets.end() &&
+               left[i] > 0 && used_[devices[i]] < progress + most_ahead;
+    };
+    size_t best = size;
+    for (size_t i = 0; i < size; ++i)
+        if (may_take(i) && (best == size || left[i] > left[best])) best = i;
+    if (best == size) best = static_cast<size_t>(std::max_element(left.begin(), left.end()) - left.begin());
+    return devices[best];
 }
 
 }  // namespace plait::sim

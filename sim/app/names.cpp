@@ -28,6 +28,7 @@ std::string_view name_of(regmap::EntryPolicy policy) {
     switch (policy) {
         case regmap::EntryPolicy::same_index: return "same_index";
         case regmap::EntryPolicy::spread: return "spread";
+        case regmap::EntryPolicy::balanced: return "balanced";
         case regmap::EntryPolicy::target: return "target";
     }
     return "unknown";

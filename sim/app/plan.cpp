@@ -175,6 +175,8 @@ std::vector<PhasePlan> plan_ep(const Scenario& scenario, const Routing& routing,
     EpPlanner planner(scenario, shape);
     for (uint32_t source = 0; source < shape.ranks; ++source) {
         EntryChooser chooser(shape, scenario.ep.entry_policy, source);
+        for (uint32_t token = 0; token < routing.tokens(source); ++token)
+            chooser.expect(routing.experts_of(source, token));
         for (uint32_t token = 0; token < routing.tokens(source); ++token) {
             for (const auto& row : chooser.next(routing.experts_of(source, token))) planner.add(source, row);
         }

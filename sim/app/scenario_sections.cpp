@@ -86,7 +86,8 @@ void read_ep(TableReader& table, Scenario& scenario) {
     table.choice("entry_policy", ep.entry_policy,
                  {{"same_index", EntryPolicy::same_index},
                   {"spread", EntryPolicy::spread},
-                  {"target", EntryPolicy::target}});
+                  {"target", EntryPolicy::target},
+                  {"balanced", EntryPolicy::balanced}});
     table.integer("repeat", ep.repeat, 1, 1000);
     table.boolean("cached", ep.cached);
     table.integer("micro_batches", ep.micro_batches, 1, 2);

@@ -120,5 +120,29 @@ TEST(EntryChooser, TargetTakesTheLeastUsedOne) {
     EXPECT_EQ(chooser.next(std::vector<int16_t>{-1, -1}).size(), 0U);
 }
 
+TEST(EntryChooser, BalancedTakesTargetsWithinEvenShares) {
+    // Six rows for the node of ranks 2 and 3: three by each. Rank 2 may have less than rows / 2 + 1 when it
+    // gets one.
+    EntryChooser chooser(small, regmap::EntryPolicy::balanced, 1);
+    const std::vector<int16_t> for_2{4, 5};
+    const std::vector<int16_t> for_3{6, 7};
+    for (int i = 0; i < 5; ++i) chooser.expect(for_2);
+    chooser.expect(for_3);
+    std::vector<uint32_t> entries;
+    for (int i = 0; i < 5; ++i) entries.push_back(chooser.next(for_2).front().entry);
+    entries.push_back(chooser.next(for_3).front().entry);
+    EXPECT_EQ(entries, (std::vector<uint32_t>{2, 2, 3, 2, 3, 3}));
+}
+
+TEST(EntryChooser, BalancedRunsAheadByARowAtMost) {
+    EntryChooser chooser(small, regmap::EntryPolicy::balanced, 0);
+    const std::vector<int16_t> for_2{4, 5};
+    for (int i = 0; i < 100; ++i) chooser.expect(for_2);
+    std::vector<uint32_t> entries;
+    for (int i = 0; i < 12; ++i) entries.push_back(chooser.next(for_2).front().entry);
+    // Rank 2 may have less than rows / 2 + 1 when it gets one more.
+    EXPECT_EQ(entries, (std::vector<uint32_t>{2, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2}));
+}
+
 }  // namespace
 }  // namespace plait::sim

@@ -35,6 +35,8 @@ Rows count_rows(const Scenario& scenario) {
         counts->resize(shape.ranks);
     for (uint32_t source = 0; source < shape.ranks; ++source) {
         EntryChooser chooser(shape, scenario.ep.entry_policy, source);
+        for (uint32_t token = 0; token < routing.tokens(source); ++token)
+            chooser.expect(routing.experts_of(source, token));
         for (uint32_t token = 0; token < routing.tokens(source); ++token) {
             for (const auto& row : chooser.next(routing.experts_of(source, token))) {
                 if (row.node != shape.node_of(source)) {
@@ -89,6 +91,21 @@ INSTANTIATE_TEST_SUITE_P(Policies, RecordedRouting,
                                          PolicyFigures{"prefill_first", "target", 111.4, 119.7, 152},
                                          PolicyFigures{"prefill_last", "target", 116.7, 119.7, 170}));
 
+class BalancedPolicy : public testing::TestWithParam<const char*> {};
+
+// It is to have the receivers of `spread` and the copies of `target`, nearly.
+TEST_P(BalancedPolicy, HasBothGains) {
+    const Rows balanced = count_rows(recorded(GetParam(), "balanced"));
+    const Rows spread = count_rows(recorded(GetParam(), "spread"));
+    const Rows target = count_rows(recorded(GetParam(), "target"));
+    EXPECT_LE(static_cast<double>(most(balanced.entered)), 1.01 * static_cast<double>(most(spread.entered)));
+    EXPECT_LE(mean(balanced.copies_out), 1.15 * mean(target.copies_out));
+    EXPECT_LE(static_cast<double>(most(balanced.copies_in)),
+              1.15 * static_cast<double>(most(target.copies_in)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, BalancedPolicy, testing::Values("prefill_first", "prefill_last"));
+
 TEST(RecordedRoutingLast, BusiestSenderAndMean) {
     const Rows rows = count_rows(recorded("prefill_last", "spread"));
     EXPECT_EQ(most(rows.sent), 14923U);
@@ -102,7 +119,7 @@ TEST(Plan, FloorsOfTheFullSizeAreTheKnownOnesPlusFraming) {
     const struct {
         const char* policy;
         double dispatch_us;
-    } known[] = {{"same_index", 2997}, {"spread", 2206}, {"target", 2335}};
+    } known[] = {{"same_index", 2997}, {"spread", 2206}, {"target", 2335}, {"balanced", 2206}};
     for (const auto& [policy, dispatch_us] : known) {
         SCOPED_TRACE(policy);
         const Plan plan = make_plan(recorded("prefill_last", policy));

@@ -130,7 +130,7 @@ workload = { entry_policy = "target" }
     ASSERT_EQ(variants.size(), 2U);
     EXPECT_EQ(variants[0].variant, "a");
     EXPECT_EQ(variants[0].seed, 4U);
-    EXPECT_EQ(variants[0].ep.entry_policy, regmap::EntryPolicy::spread);
+    EXPECT_EQ(variants[0].ep.entry_policy, regmap::EntryPolicy::balanced);
     EXPECT_EQ(variants[1].seed, 5U);
     EXPECT_EQ(variants[1].ep.entry_policy, regmap::EntryPolicy::target);
     EXPECT_EQ(variants[1].ep.tokens, 10U);

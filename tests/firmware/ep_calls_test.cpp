@@ -54,7 +54,8 @@ TEST(EpCalls, AnExpertTwiceInATopKIsOneRowAndTwoChoices) {
 
 // 2304 tokens, ten of them random and the rest alike, at a ninth of the size.
 TEST(EpCalls, ExtremeSkew) {
-    for (const EntryPolicy policy : {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target}) {
+    for (const EntryPolicy policy :
+         {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target, EntryPolicy::balanced}) {
         Job job({.nodes = 2, .ranks_per_node = 4, .jitter_ns = 5000},
                 {.hidden = 128, .max_tokens = 256, .policy = policy});
         job.create_groups();

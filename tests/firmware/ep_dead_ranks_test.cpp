@@ -42,7 +42,8 @@ void round_of_survivors(Job& job, std::uint32_t dead, const Routing& routing) {
 }
 
 TEST(EpDeadRanks, AreReportedAndNotWaitedFor) {
-    for (const EntryPolicy policy : {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target}) {
+    for (const EntryPolicy policy :
+         {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target, EntryPolicy::balanced}) {
         Job job({.nodes = 2, .ranks_per_node = 3}, {.policy = policy});
         job.create_groups();
         Routing routing = job.random_routing(32);
@@ -75,7 +76,8 @@ TEST(EpDeadRanks, AreReportedAndNotWaitedFor) {
 // The dead rank's neighbours know before the call and have nothing to find out in it, the other node's ranks
 // learn it in the call: rows that had to go by way of the dead one are not waited for either.
 TEST(EpDeadRanks, ThatSomeKnowOfAreNotWaitedFor) {
-    for (const EntryPolicy policy : {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target}) {
+    for (const EntryPolicy policy :
+         {EntryPolicy::same_index, EntryPolicy::spread, EntryPolicy::target, EntryPolicy::balanced}) {
         for (const bool cached : {false, true}) {
             Job job({.nodes = 2, .ranks_per_node = 3}, {.policy = policy});
             job.create_groups();

@@ -75,7 +75,7 @@ class EpCases(unittest.TestCase):
         self.check(tokens=0)
 
     def test_all_but_ten_tokens_alike(self):
-        for policy in ("same_index", "spread", "target"):
+        for policy in ("same_index", "spread", "target", "balanced"):
             with self.subTest(policy):
                 self.check(tokens=2304, workload=f'routing = "skewed"\nentry_policy = "{policy}"')
 
@@ -93,7 +93,7 @@ class EpCases(unittest.TestCase):
         self.check(workload=f"{UNIFORM}\nrepeat = 2\ncached = true\nmicro_batches = 2")
 
     def test_every_policy_and_format(self):
-        for policy in ("same_index", "spread", "target"):
+        for policy in ("same_index", "spread", "target", "balanced"):
             for form in ("bf16", "e4m3_f32"):
                 with self.subTest(policy, form=form):
                     self.check(workload=f'{UNIFORM}\nentry_policy = "{policy}"\ndispatch_format = "{form}"')

@@ -32,7 +32,7 @@ struct EpConfig {
     std::uint32_t max_tokens = 0;  ///< Tokens a rank may give to one dispatch.
     RowFormat dispatch_format = RowFormat::e4m3_f32;
     RowFormat combine_format = RowFormat::bf16;  ///< bf16 is the only one.
-    EntryPolicy entry_policy = EntryPolicy::target;
+    EntryPolicy entry_policy = EntryPolicy::balanced;
     std::uint32_t handles = 2;  ///< Dispatches alive at once, up to max_handles: two for two micro-batches.
 
     std::uint16_t mtu_bytes = 4096;

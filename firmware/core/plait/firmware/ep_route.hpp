@@ -6,15 +6,49 @@
 
 namespace plait::firmware {
 
+/// Rows of this sender to one node: all of them, and those that have an entry already.
+struct NodeRows {
+    std::uint32_t total = 0;
+    std::uint32_t done = 0;
+};
+
+/// Policy `balanced`: every device gets an equal share of the sender's rows to the node (those from the
+/// sender's own index on one more where they do not divide), and none runs ahead of the others by more than a
+/// row or so: senders with like text would meet there. Among the targets that may take the row, the one with
+/// most of its share left; if there is none, the device with most left.
+inline std::uint32_t choose_balanced(const EpGroup& group, const EpHandle& handle, std::uint32_t node,
+                                     std::uint8_t targets, const NodeRows& rows) {
+    const std::uint32_t size = group.parameters.ranks_per_node;
+    std::uint32_t best = group.local;
+    std::int64_t best_left = INT64_MIN;
+    bool best_is_target = false;
+    for (std::uint32_t i = 0; i < size; ++i) {
+        const std::uint32_t local = (group.local + i) % size;
+        const std::uint32_t rank = group.rank_at(node, local);
+        if (group.has_failed(rank)) continue;
+        const std::uint32_t used = handle.destination[rank].used;
+        const std::int64_t left = std::int64_t{rows.total / size} + (i < rows.total % size ? 1 : 0) - used;
+        const bool is_target =
+            ((targets >> local) & 1U) != 0 && left > 0 && std::uint64_t{used} * size < rows.done + size;
+        if (is_target < best_is_target || (is_target == best_is_target && left <= best_left)) continue;
+        best = local;
+        best_left = left;
+        best_is_target = is_target;
+    }
+    return best;
+}
+
 /// The device by which the row of `targets` enters `node` (decision 5; measured policies). A failed entry is
 /// replaced by the next live device of the node.
 inline std::uint32_t choose_entry(const EpGroup& group, EpHandle& handle, std::uint32_t node,
-                                  std::uint8_t targets, std::uint32_t rotation) {
+                                  std::uint8_t targets, const NodeRows& rows) {
     const std::uint32_t size = group.parameters.ranks_per_node;
     if (node == group.node) return group.parameters.rank;
     std::uint32_t local = group.local;
     if (group.parameters.entry_policy == regmap::EntryPolicy::spread) {
-        local = (group.local + rotation) % size;
+        local = (group.local + rows.done) % size;
+    } else if (group.parameters.entry_policy == regmap::EntryPolicy::balanced) {
+        local = choose_balanced(group, handle, node, targets, rows);
     } else if (group.parameters.entry_policy == regmap::EntryPolicy::target) {
         std::uint32_t best = no_index;
         for (std::uint32_t i = 0; i < size; ++i) {
@@ -79,32 +113,51 @@ inline void append_row(EpGroup& group, EpHandle& handle, std::uint32_t token, st
     entry.last_row = number;
 }
 
-/// Routes all tokens of the handle from its top-k lists: fills tokens, rows, indices and the counts per
-/// destination and expert. Experts on failed ranks are left out. Rotation of the policy `spread` counts per
-/// destination node.
-inline void route_tokens(EpGroup& group, EpHandle& handle) {
+/// The nodes of a token, from its top-k list. Experts on failed ranks are left out.
+inline TokenNodes nodes_of(const EpGroup& group, const EpHandle& handle, std::uint32_t token) {
     const std::uint32_t topk = group.parameters.topk;
-    std::fill(handle.destination.begin(), handle.destination.end(), Destination{});
+    TokenNodes nodes;
+    for (std::uint32_t k = 0; k < topk; ++k) {
+        const std::int16_t expert = handle.experts[token * topk + k];
+        if (expert < 0) continue;
+        const std::uint32_t rank = group.rank_of_expert(static_cast<std::uint32_t>(expert));
+        if (group.has_failed(rank)) continue;
+        nodes.add(rank / group.parameters.ranks_per_node, rank % group.parameters.ranks_per_node);
+    }
+    return nodes;
+}
+
+/// Choices of this rank's tokens, per expert.
+inline void count_choices(const EpGroup& group, EpHandle& handle) {
     std::fill(handle.expert_rows.begin(), handle.expert_rows.end(), 0U);
-    std::array<std::uint32_t, regmap::max_ranks> rotation{};
+    for (const std::int16_t expert :
+         handle.experts.first(std::size_t{handle.token_count} * group.parameters.topk)) {
+        if (expert >= 0 && !group.has_failed(group.rank_of_expert(static_cast<std::uint32_t>(expert))))
+            ++handle.expert_rows[static_cast<std::uint32_t>(expert)];
+    }
+}
+
+/// Routes all tokens of the handle from its top-k lists: fills tokens, rows, indices and the counts per
+/// destination and expert.
+inline void route_tokens(EpGroup& group, EpHandle& handle) {
+    std::fill(handle.destination.begin(), handle.destination.end(), Destination{});
+    count_choices(group, handle);
+    std::array<NodeRows, regmap::max_ranks> rows_to{};  // by node
+    for (std::uint32_t token = 0; token < handle.token_count; ++token) {
+        const TokenNodes nodes = nodes_of(group, handle, token);
+        for (std::uint32_t i = 0; i < nodes.count(); ++i) ++rows_to[nodes.node(i)].total;
+    }
     handle.row_count = 0;
     handle.index_count = 0;
     for (std::uint32_t token = 0; token < handle.token_count; ++token) {
-        TokenNodes nodes;
-        for (std::uint32_t k = 0; k < topk; ++k) {
-            const std::int16_t expert = handle.experts[token * topk + k];
-            if (expert < 0) continue;
-            const std::uint32_t rank = group.rank_of_expert(static_cast<std::uint32_t>(expert));
-            if (group.has_failed(rank)) continue;
-            ++handle.expert_rows[static_cast<std::uint32_t>(expert)];
-            nodes.add(rank / group.parameters.ranks_per_node, rank % group.parameters.ranks_per_node);
-        }
+        const TokenNodes nodes = nodes_of(group, handle, token);
         handle.tokens[token] =
             TokenRows{.first = handle.row_count, .count = static_cast<std::uint16_t>(nodes.count())};
         for (std::uint32_t i = 0; i < nodes.count(); ++i) {
             const std::uint32_t node = nodes.node(i);
             append_row(group, handle, token, node, nodes.targets(i),
-                       choose_entry(group, handle, node, nodes.targets(i), rotation[node]++));
+                       choose_entry(group, handle, node, nodes.targets(i), rows_to[node]));
+            ++rows_to[node].done;
         }
     }
 }

@@ -51,20 +51,27 @@ struct NodeRow {
 /// Entry policies by their rule, for the tokens of one source in order:
 /// `same_index` the device of the source's local index; `spread` the node's devices in turn, from the
 /// source's local index on, counted for each node; `target` the target that this source has used least so
-/// far, ties to the lowest.
+/// far, ties to the lowest; `balanced`: each device of the node has an even share of the source's rows
+/// (remainders go to the devices from the source's local index on); of the targets with some of their share
+/// left and less than four rows ahead of the even progress, the one with most of it left, else the device
+/// with most left, ties to the first from the source's local index on.
 class EntryChooser {
   public:
     EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uint32_t source);
+    /// For `balanced`, before the first next(): a token that will be asked for.
+    void expect(std::span<const int16_t> experts);
     /// The rows of the next token, by node.
     std::vector<NodeRow> next(std::span<const int16_t> experts);
 
   private:
     uint32_t choose(const NodeRow& row);
+    uint32_t choose_balanced(const NodeRow& row) const;
 
     EpShape shape_;
     regmap::EntryPolicy policy_;
     uint32_t source_;
     std::vector<uint32_t> rows_to_node_;
+    std::vector<uint32_t> expected_to_node_;
     std::vector<uint32_t> used_;
 };
 

@@ -110,7 +110,7 @@ struct EpWorkload {
     uint32_t experts = 256;
     uint32_t topk = 8;
     regmap::RowFormat dispatch_format = regmap::RowFormat::e4m3_f32;
-    regmap::EntryPolicy entry_policy = regmap::EntryPolicy::spread;
+    regmap::EntryPolicy entry_policy = regmap::EntryPolicy::balanced;
     RoutingKind routing = RoutingKind::uniform;
     std::filesystem::path routing_file;  ///< RoutingKind::file.
     std::filesystem::path weights_file;  ///< Empty: weights fall evenly with the choice and add up to 2.5.
