@@ -228,6 +228,26 @@ TEST_P(EpUnevenStart, NoRowComesBeforeItsTargetIsReady) {
     job.expect_nothing_left();
 }
 
+/// A pace that becomes slower while the ranks become ready (the busiest link is heard of last) must not leave
+/// rows behind that were released at the faster one.
+TEST_P(EpUnevenStart, NoRowIsLeftBehindWhenThePaceFalls) {
+    const std::uint64_t seed = job_seed(static_cast<std::uint64_t>(GetParam()));
+    SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
+    for (const std::uint32_t nodes : {1U, 4U}) {
+        Job job({.nodes = nodes, .ranks_per_node = 8, .jitter_ns = 3000, .seed = seed}, {.topk = 5});
+        job.create_groups();
+        const Routing routing = job.random_routing(14);
+        job.round(routing);
+        for (int i = 0; i < 3; ++i) {
+            std::vector<Call> calls = job.cached_calls(routing, 0);
+            job.post_all(calls);
+            job.expect_all(calls, Status::ok);
+            for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) job.check_dispatch(rank, routing, calls);
+        }
+        job.expect_nothing_left();
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, EpUnevenStart, ::testing::Range(1, 9));
 
 // Four accumulators are the fewest with which a group of one part a row is made; eight with two parts.

@@ -185,10 +185,9 @@ class EpDispatch {
     /// Sends to a node whose devices can all place rows now.
     void start_node(EpGroup& group, EpHandle& handle, std::uint32_t node) {
         if (!node_ready(group, handle, node)) return;
-        if (node == group.node) return pump_local(group, handle);
-        for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i) {
+        if (node == group.node) pump_local(group, handle);
+        for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i)
             offer_rows(group, handle, group.rank_at(node, i));
-        }
         release_rows(group, handle);
     }
 
@@ -262,7 +261,7 @@ class EpDispatch {
         if (!node_ready(group, handle, rank / group.parameters.ranks_per_node)) return;
         while (destination.next_row != no_index && destination.rows_in_flight < rows_ahead) {
             const std::uint32_t number = destination.next_row;
-            if (number >= rows_allowed(handle)) break;
+            if (number >= handle.rows_released) break;
             if (group.has_failed(rank)) {  // unreachable: what it would have forwarded is lost and reported
                 --handle.rows_unacknowledged;
                 ++handle.rows_done;
@@ -296,7 +295,7 @@ class EpDispatch {
         }
     }
 
-    /// Rows with a smaller number may go.
+    /// Rows with a smaller number may be released. It may fall: a link that is busier still slows the pace.
     [[nodiscard]] std::uint32_t rows_allowed(const EpHandle& handle) {
         return std::min(handle.rows_done + rows_window(handle),
                         handle.pace.allowed(core_.hal().now_ns(), handle.rows_done));
@@ -314,7 +313,7 @@ class EpDispatch {
         if (!node_ready(group, handle, group.node)) return;
         Destination& self = handle.destination[group.parameters.rank];
         while (handle.state == HandleState::dispatching && self.next_row != no_index &&
-               self.next_row < rows_allowed(handle) && handle.local_in_flight < local_ahead) {
+               self.next_row < handle.rows_released && handle.local_in_flight < local_ahead) {
             const RowInfo& row = handle.rows[self.next_row];
             ++handle.local_in_flight;
             send_local(group, handle, row);

@@ -155,7 +155,7 @@ struct EpHandle {
     std::uint32_t controls_left = 0;  ///< Messages counts and ready of the call not yet acknowledged.
     std::uint32_t busiest_rows = 0;   ///< Rows over the busiest link of the group, of the routing in force.
     EpPace pace;                      ///< Of the call in progress,
-    std::uint32_t rows_released = 0;  ///< dispatch: rows that were offered to their queue pairs.
+    std::uint32_t rows_released = 0;  ///< dispatch: rows that may go.
     std::uint32_t table_messages =
         0;  ///< Messages row and counts with the transport: they read tables and memory.
 
