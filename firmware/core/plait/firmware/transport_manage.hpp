@@ -114,7 +114,7 @@ void Transport<Context>::start_sending(QueuePair& qp) {
     if (down == 0) return;
     qp.announcements = announcement_count;
     exclude(qp, down);
-    probe(qp);
+    probe_soon(qp);
 }
 
 template <class Context>
