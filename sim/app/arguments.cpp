@@ -49,16 +49,17 @@ void refuse_unknown(const Usage& usage) {
 }
 
 // TOML's integers are signed, so a scenario's seed has the same limit.
-uint64_t parse_seed(const Usage& usage, std::string_view text) {
-    constexpr uint64_t highest = std::numeric_limits<int64_t>::max();
-    uint64_t seed = 0;
+constexpr uint64_t highest_seed = std::numeric_limits<int64_t>::max();
+
+uint64_t parse_number(const Usage& usage, const char* option, std::string_view text, uint64_t highest) {
+    uint64_t number = 0;
     const auto* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, seed);
-    if (error != std::errc{} || rest != end || seed > highest) {
-        throw InputError(fmt::format("{} --seed: found \"{}\", expected an integer from 0 to {}", usage.name,
-                                     text, highest));
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc{} || rest != end || number > highest) {
+        throw InputError(fmt::format("{} {}: found \"{}\", expected an integer from 0 to {}", usage.name,
+                                     option, text, highest));
     }
-    return seed;
+    return number;
 }
 
 }  // namespace
@@ -68,12 +69,14 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
     app.name("plait");
     app.allow_extras();
     app.require_subcommand(0, 1);
-    const Usage whole{&app, "plait", "list, check or run (`plait --help` shows more)"};
+    const Usage whole{&app, "plait", "list, check, run or campaign (`plait --help` shows more)"};
     const Usage usages[] = {
         add_command(app, "list", "", "Show the scenarios that can be run by name."),
         add_command(app, "check", " SCENARIO [--seed N]",
                     "Check a scenario and its input; show its floors and memory. Runs nothing."),
-        add_command(app, "run", " SCENARIO [--seed N] [--json FILE] [--quiet]", "Run a scenario.")};
+        add_command(app, "run", " SCENARIO [--seed N] [--json FILE] [--quiet]", "Run a scenario."),
+        add_command(app, "campaign", " [--seeds N] [--first SEED] [--jobs N] [--show]",
+                    "Run random small clusters with random faults, one for each seed.")};
 
     Arguments arguments;
     std::string seed;
@@ -85,6 +88,16 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
     auto* run = app.get_subcommand("run");
     run->add_option("--json", arguments.json_file, "Write the report there as JSON.")->type_name("FILE");
     run->add_flag("--quiet", arguments.quiet, "No table and no progress bar: the exit status tells.")
+        ->disable_flag_override();
+
+    auto* campaign = app.get_subcommand("campaign");
+    std::string seeds = "20";
+    std::string first = "1";
+    std::string jobs = "0";
+    campaign->add_option("--seeds", seeds, "How many, one after the other (20).")->type_name("N");
+    campaign->add_option("--first", first, "The first one (1).")->type_name("SEED");
+    campaign->add_option("--jobs", jobs, "Processes at once (as many as cores).")->type_name("N");
+    campaign->add_flag("--show", arguments.campaign.show, "Print the scenarios; run nothing.")
         ->disable_flag_override();
 
     const auto chosen = [&]() -> const Usage& {
@@ -105,9 +118,19 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
     if (&usage == &whole) refuse(whole, "found no command");
     refuse_unknown(usage);
     if (app.got_subcommand("list")) return arguments;
+    if (app.got_subcommand("campaign")) {
+        constexpr uint64_t most_seeds = 1'000'000'000;
+        constexpr uint64_t most_jobs = 1024;
+        arguments.command = Command::campaign;
+        arguments.campaign.seeds = parse_number(usage, "--seeds", seeds, most_seeds);
+        arguments.campaign.first_seed = parse_number(usage, "--first", first, highest_seed);
+        arguments.campaign.jobs = static_cast<uint32_t>(parse_number(usage, "--jobs", jobs, most_jobs));
+        return arguments;
+    }
     arguments.command = app.got_subcommand("check") ? Command::check : Command::run;
     if (arguments.scenario.empty()) refuse(usage, "found an empty SCENARIO");
-    if (usage.command->count("--seed") != 0) arguments.seed = parse_seed(usage, seed);
+    if (usage.command->count("--seed") != 0)
+        arguments.seed = parse_number(usage, "--seed", seed, highest_seed);
     // An option that follows `--json` is what was forgotten, not a file.
     if (arguments.command == Command::run && run->count("--json") != 0 &&
         (arguments.json_file.empty() || arguments.json_file.starts_with('-'))) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <plait/sim/app/arguments.hpp>
+#include <plait/sim/app/campaign.hpp>
 #include <plait/sim/app/catalogue.hpp>
 #include <plait/sim/app/memory_estimate.hpp>
 #include <plait/sim/app/plan.hpp>
@@ -139,6 +140,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
         const auto arguments = parse_arguments(argc, argv, out);
         if (!arguments) return ok;
         if (arguments->command == Command::list) return list(out, err);
+        if (arguments->command == Command::campaign) return run_campaign(arguments->campaign, out);
         return arguments->command == Command::check ? check(*arguments, out) : run(*arguments, out, err);
     } catch (const InputError& error) {
         err << one_line(error.what()) << '\n';

@@ -174,8 +174,8 @@ class Input(unittest.TestCase):
 
     def test_options(self):
         for arguments, *words in (
-                ((), "list, check or run"),
-                (("frobnicate",), "frobnicate", "list, check or run"),
+                ((), "list, check, run or campaign"),
+                (("frobnicate",), "frobnicate", "list, check, run or campaign"),
                 (("run",), "SCENARIO"),
                 (("run", "ep8", "--no-such-option"), "--no-such-option", "plait run SCENARIO"),
                 (("run", "ep8", "--jsn", "x"), "--jsn", 'did you mean "--json"?'),

@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 
+#include <plait/sim/app/campaign.hpp>
+
 namespace plait::sim {
 
-enum class Command { list, check, run };
+enum class Command { list, check, run, campaign };
 
 struct Arguments {
     Command command = Command::list;
@@ -16,6 +18,7 @@ struct Arguments {
     std::optional<uint64_t> seed;  ///< Instead of the scenario's own.
     std::string json_file;         ///< Empty: no JSON is wanted.
     bool quiet = false;
+    CampaignOptions campaign;  ///< Of `campaign`.
 };
 
 /// Nothing when help was asked for, which is then on `out`. Throws InputError, one line that says what was
