@@ -100,6 +100,22 @@ TEST(EpFailures, CapacityTooSmallPlacesNothing) {
     job.expect_nothing_left();
 }
 
+TEST(EpFailures, FormatsThatGroupsDoNotKnow) {
+    Job job({.nodes = 1, .ranks_per_node = 1}, {});
+    for (std::uint32_t format = 0; format < 256; ++format) {
+        const auto named = static_cast<RowFormat>(format);
+        regmap::GroupParameters parameters = job.parameters(0);
+        if (named != RowFormat::bf16) {
+            parameters.combine_format = named;
+            EXPECT_EQ(job.create_group(0, parameters).status, Status::invalid_parameter) << format;
+        }
+        if (named == RowFormat::bf16 || named == RowFormat::e4m3_f32) continue;
+        parameters = job.parameters(0);
+        parameters.dispatch_format = named;
+        EXPECT_EQ(job.create_group(0, parameters).status, Status::invalid_parameter) << format;
+    }
+}
+
 TEST(EpFailures, GroupsThatDisagree) {
     struct Case {
         const char* what;

@@ -50,8 +50,8 @@ inline regmap::Status check_parameters(const regmap::GroupParameters& p, const D
         p.hidden % (p.dispatch_format == regmap::RowFormat::e4m3_f32 ? regmap::scale_block_elements : 64U) !=
             0)
         return Status::invalid_parameter;
-    if (!is_known(p.dispatch_format) || p.combine_format != regmap::RowFormat::bf16 ||
-        !is_known(p.entry_policy))
+    if ((p.dispatch_format != regmap::RowFormat::bf16 && p.dispatch_format != regmap::RowFormat::e4m3_f32) ||
+        p.combine_format != regmap::RowFormat::bf16 || !is_known(p.entry_policy))
         return Status::invalid_parameter;
     if (p.first_device + p.rank != config.device_number) return Status::invalid_parameter;
     const std::uint32_t part = std::min(p.mtu_bytes, config.accumulator_elements * 2);
