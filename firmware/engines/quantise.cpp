@@ -1,55 +1,129 @@
-#include <algorithm>
+#include <plait/engines/block_loops.hpp>
 #include <plait/engines/quantise.hpp>
-#include <plait/engines/row_loops.hpp>
 
 namespace plait::engines {
 
 namespace {
 
-constexpr size_t block_length(size_t elements, size_t first) {
-    return std::min(quantise_block, elements - first);
+const uint8_t* bytes_of(std::span<const std::byte> bytes) {
+    return reinterpret_cast<const uint8_t*>(bytes.data());
+}
+uint8_t* bytes_of(std::span<std::byte> bytes) { return reinterpret_cast<uint8_t*>(bytes.data()); }
+
+bool fits(RowFormat format, size_t elements, size_t codes, size_t scales) {
+    return code_bits(format) != 0 && codes == code_bytes(format, elements) &&
+           scales == scale_bytes(format, elements);
 }
 
-PLAIT_ROW_LOOP uint32_t quantise_row(const uint16_t* row, size_t elements, uint8_t* codes, float* scales) {
+// The loops below take full blocks apart from a short last one, so that the former have a constant length.
+
+template <typename Element>
+PLAIT_ALWAYS_INLINE uint32_t encode_blocks(RowFormat format, const Element* row, size_t elements,
+                                           uint8_t* codes, uint8_t* scale) {
+    const size_t block_codes = code_bytes(format, quantise_block);
+    const size_t block_scale = block_scale_bytes(format);
     uint32_t non_finite = 0;
-    size_t first = 0;
-    for (; elements - first >= quantise_block; first += quantise_block)
-        non_finite += row_loops::quantise(codes + first, scales++, row + first, quantise_block);
-    if (first < elements)
-        non_finite += row_loops::quantise(codes + first, scales, row + first, elements - first);
-    return non_finite;
+    for (; elements >= quantise_block; elements -= quantise_block) {
+        non_finite += row_loops::encode_block(format, codes, scale, row, quantise_block);
+        row += quantise_block;
+        codes += block_codes;
+        scale += block_scale;
+    }
+    return elements == 0 ? non_finite
+                         : non_finite + row_loops::encode_block(format, codes, scale, row, elements);
 }
 
-PLAIT_ROW_LOOP void dequantise_row(const uint8_t* codes, const float* scales, float* out, size_t elements) {
-    for (size_t first = 0; first < elements; first += quantise_block)
-        row_loops::dequantise(out + first, codes + first, *scales++, block_length(elements, first));
+PLAIT_ROW_LOOP uint32_t encode(RowFormat format, const uint16_t* row, size_t elements, uint8_t* codes,
+                               uint8_t* scales) {
+    return encode_blocks(format, row, elements, codes, scales);
 }
 
-PLAIT_ROW_LOOP void dequantise_row_to_bf16(const uint8_t* codes, const float* scales, uint16_t* out,
-                                           size_t elements) {
-    for (size_t first = 0; first < elements; first += quantise_block)
-        row_loops::dequantise_to_bf16(out + first, codes + first, *scales++, block_length(elements, first));
+PLAIT_ROW_LOOP uint32_t encode_sum(RowFormat format, const float* row, size_t elements, uint8_t* codes,
+                                   uint8_t* scales) {
+    return encode_blocks(format, row, elements, codes, scales);
+}
+
+enum class Use : uint8_t { store, store_weighted, add, add_weighted };
+
+PLAIT_ALWAYS_INLINE void use_block(RowFormat format, const uint8_t* codes, const uint8_t* scale, Use use,
+                                   float weight, float* acc, size_t count) {
+    if (use == Use::store) {
+        row_loops::decode_block(format, acc, codes, scale, count);
+        return;
+    }
+    float values[quantise_block];
+    row_loops::decode_block(format, values, codes, scale, count);
+    if (use == Use::store_weighted) row_loops::start_weighted(acc, values, weight, count);
+    if (use == Use::add) row_loops::accumulate(acc, values, count);
+    if (use == Use::add_weighted) row_loops::accumulate_weighted(acc, values, weight, count);
+}
+
+PLAIT_ROW_LOOP void decode(RowFormat format, const uint8_t* codes, const uint8_t* scale, Use use,
+                           float weight, float* acc, size_t elements) {
+    const size_t block_codes = code_bytes(format, quantise_block);
+    const size_t block_scale = block_scale_bytes(format);
+    for (; elements >= quantise_block; elements -= quantise_block) {
+        use_block(format, codes, scale, use, weight, acc, quantise_block);
+        acc += quantise_block;
+        codes += block_codes;
+        scale += block_scale;
+    }
+    if (elements != 0) use_block(format, codes, scale, use, weight, acc, elements);
+}
+
+PLAIT_ROW_LOOP void decode_to_bf16(RowFormat format, const uint8_t* codes, const uint8_t* scale,
+                                   uint16_t* out, size_t elements) {
+    const size_t block_codes = code_bytes(format, quantise_block);
+    const size_t block_scale = block_scale_bytes(format);
+    float values[quantise_block];
+    for (; elements >= quantise_block; elements -= quantise_block) {
+        row_loops::decode_block(format, values, codes, scale, quantise_block);
+        row_loops::round(out, values, quantise_block);
+        out += quantise_block;
+        codes += block_codes;
+        scale += block_scale;
+    }
+    if (elements == 0) return;
+    row_loops::decode_block(format, values, codes, scale, elements);
+    row_loops::round(out, values, elements);
+}
+
+bool decode_for(Use use, const EncodedRow& row, float weight, std::span<float> acc) {
+    if (!fits(row.format, acc.size(), row.codes.size(), row.scales.size())) return false;
+    decode(row.format, bytes_of(row.codes), bytes_of(row.scales), use, weight, acc.data(), acc.size());
+    return true;
 }
 
 }  // namespace
 
-std::optional<uint32_t> quantise_e4m3(std::span<const uint16_t> row, std::span<uint8_t> codes,
-                                      std::span<float> scales) {
-    if (codes.size() != row.size() || scales.size() != quantise_scales(row.size())) return std::nullopt;
-    return quantise_row(row.data(), row.size(), codes.data(), scales.data());
+std::optional<uint32_t> encode_row(RowFormat format, std::span<const uint16_t> bf16,
+                                   std::span<std::byte> codes, std::span<std::byte> scales) {
+    if (!fits(format, bf16.size(), codes.size(), scales.size())) return std::nullopt;
+    return encode(format, bf16.data(), bf16.size(), bytes_of(codes), bytes_of(scales));
 }
 
-bool dequantise_e4m3(std::span<const uint8_t> codes, std::span<const float> scales, std::span<float> out) {
-    if (codes.size() != out.size() || scales.size() != quantise_scales(codes.size())) return false;
-    dequantise_row(codes.data(), scales.data(), out.data(), out.size());
+std::optional<uint32_t> encode_row(RowFormat format, std::span<const float> row, std::span<std::byte> codes,
+                                   std::span<std::byte> scales) {
+    if (!fits(format, row.size(), codes.size(), scales.size())) return std::nullopt;
+    return encode_sum(format, row.data(), row.size(), bytes_of(codes), bytes_of(scales));
+}
+
+bool decode_row(const EncodedRow& row, std::span<float> out) { return decode_for(Use::store, row, 0, out); }
+
+bool decode_row(const EncodedRow& row, std::span<uint16_t> bf16) {
+    if (!fits(row.format, bf16.size(), row.codes.size(), row.scales.size())) return false;
+    decode_to_bf16(row.format, bytes_of(row.codes), bytes_of(row.scales), bf16.data(), bf16.size());
     return true;
 }
 
-bool dequantise_e4m3_to_bf16(std::span<const uint8_t> codes, std::span<const float> scales,
-                             std::span<uint16_t> out) {
-    if (codes.size() != out.size() || scales.size() != quantise_scales(codes.size())) return false;
-    dequantise_row_to_bf16(codes.data(), scales.data(), out.data(), out.size());
-    return true;
+bool decode_row_weighted(const EncodedRow& row, float weight, std::span<float> acc) {
+    return decode_for(Use::store_weighted, row, weight, acc);
+}
+
+bool accumulate_row(const EncodedRow& row, std::span<float> acc) { return decode_for(Use::add, row, 0, acc); }
+
+bool accumulate_row_weighted(const EncodedRow& row, float weight, std::span<float> acc) {
+    return decode_for(Use::add_weighted, row, weight, acc);
 }
 
 }  // namespace plait::engines

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <plait/engines/bf16.hpp>
 #include <plait/engines/order.hpp>
-#include <plait/engines/quantise.hpp>
 #include <plait/engines/reduce.hpp>
 #include <plait/engines/rx_window.hpp>
 #include <plait/engines/spray.hpp>
@@ -109,31 +108,5 @@ void reduce_round(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(reduce_round)->Arg(2048);
-
-void quantise_row(benchmark::State& state) {
-    const auto row = normal_row(static_cast<size_t>(state.range(0)));
-    std::vector<uint8_t> codes(row.size());
-    std::vector<float> scales(quantise_scales(row.size()));
-    for (auto _ : state) {
-        benchmark::DoNotOptimize(quantise_e4m3(row, codes, scales));
-        benchmark::ClobberMemory();
-    }
-    state.SetItemsProcessed(state.iterations() * state.range(0));
-}
-BENCHMARK(quantise_row)->Arg(7168);
-
-void dequantise_row(benchmark::State& state) {
-    const auto row = normal_row(static_cast<size_t>(state.range(0)));
-    std::vector<uint8_t> codes(row.size());
-    std::vector<float> scales(quantise_scales(row.size()));
-    std::vector<uint16_t> out(row.size());
-    quantise_e4m3(row, codes, scales);
-    for (auto _ : state) {
-        benchmark::DoNotOptimize(dequantise_e4m3_to_bf16(codes, scales, out));
-        benchmark::ClobberMemory();
-    }
-    state.SetItemsProcessed(state.iterations() * state.range(0));
-}
-BENCHMARK(dequantise_row)->Arg(7168);
 
 }  // namespace

@@ -91,5 +91,12 @@ TEST(Fp8Specification, InfinitiesAndNaN) {
     }
 }
 
+// Section 5.4.1 of the OCP specification "Microscaling Formats".
+TEST(Ue8m0Specification, EveryCode) {
+    for (int code = 0; code < 255; ++code)
+        EXPECT_EQ(ue8m0_to_float(static_cast<uint8_t>(code)), std::ldexp(1.0f, code - 127)) << code;
+    EXPECT_TRUE(std::isnan(ue8m0_to_float(255)));
+}
+
 }  // namespace
 }  // namespace plait::engines

@@ -1,171 +1,208 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <plait/engines/bf16.hpp>
-#include <plait/engines/quantise.hpp>
-#include <random>
-#include <vector>
+#include <limits>
 
+#include "encoded.hpp"
 #include "fp8_reference.hpp"
 #include "seed.hpp"
 
 namespace plait::engines {
 namespace {
 
-struct Quantised {
-    std::vector<uint8_t> codes;
-    std::vector<float> scales;
-    uint32_t non_finite = 0;
+using test::encode;
+using test::Encoded;
 
-    bool operator==(const Quantised&) const = default;
-};
+double to_double(uint16_t bf16) { return static_cast<double>(bf16_to_float(bf16)); }
+double to_double(float x) { return static_cast<double>(x); }
 
-Quantised quantise(const std::vector<uint16_t>& row) {
-    Quantised result{std::vector<uint8_t>(row.size()), std::vector<float>(quantise_scales(row.size())), 0};
-    const auto answer = quantise_e4m3(row, result.codes, result.scales);
-    EXPECT_TRUE(answer.has_value());
-    result.non_finite = answer.value_or(0);
-    return result;
-}
+// A product or quotient of floats computed in double and rounded to float is the FP32 result.
+double fl32(double value) { return static_cast<double>(static_cast<float>(value)); }
 
-// The same by definition. A product or quotient of floats computed in double and rounded to float is the FP32
-// result.
-Quantised reference(const std::vector<uint16_t>& row) {
-    Quantised result;
-    const auto fl32 = [](double value) { return static_cast<double>(static_cast<float>(value)); };
-    for (size_t first = 0; first < row.size(); first += 128) {
-        const size_t last = std::min(row.size(), first + 128);
-        double amax = fl32(1e-4);
-        for (size_t i = first; i < last; ++i) {
-            const double x = bf16_to_float(row[i]);
-            if (std::isfinite(x)) amax = std::max(amax, std::fabs(x));
-        }
-        for (size_t i = first; i < last; ++i) {
-            const double x = bf16_to_float(row[i]);
-            if (std::isfinite(x)) {
-                result.codes.push_back(test::e4m3.nearest(fl32(x * fl32(448 / amax))));
+struct Fp8Rows {
+    const char* name;
+    RowFormat format;
+    test::Fp8Format element;
+    bool power_of_two;
+
+    double largest() const { return element.value(element.max_code); }
+
+    // Encoding by its definition.
+    template <typename Element>
+    Encoded reference(const std::vector<Element>& row) const {
+        Encoded result(format, row.size());
+        for (size_t first = 0; first < row.size(); first += 128) {
+            const size_t last = std::min(row.size(), first + 128);
+            double amax = fl32(1e-4);
+            for (size_t i = first; i < last; ++i) {
+                const double x = to_double(row[i]);
+                if (std::isfinite(x)) amax = std::max(amax, std::fabs(x));
+            }
+            const size_t block = first / 128;
+            double factor = fl32(largest() / amax);
+            if (power_of_two) {
+                int exponent = -200;
+                while (std::ldexp(largest(), exponent) < amax) ++exponent;
+                factor = std::ldexp(1.0, -exponent);
+                result.scales[block] = static_cast<std::byte>(exponent + 127);
             } else {
-                result.codes.push_back(0x7F);
-                ++result.non_finite;
+                const auto scale = static_cast<float>(amax * fl32(1 / largest()));
+                std::memcpy(&result.scales[block * 4], &scale, 4);
+            }
+            for (size_t i = first; i < last; ++i) {
+                const double x = to_double(row[i]);
+                const bool finite = std::isfinite(x);
+                result.codes[i] = std::byte{finite ? element.nearest(fl32(x * factor)) : uint8_t{0x7F}};
+                result.non_finite += finite ? 0 : 1;
             }
         }
-        result.scales.push_back(static_cast<float>(amax * fl32(1.0 / 448)));
+        return result;
     }
-    return result;
-}
+};
 
-std::vector<uint16_t> normal_row(std::mt19937& random, size_t count, float sigma) {
-    std::normal_distribution<float> normal(0, sigma);
-    std::vector<uint16_t> row(count);
-    for (uint16_t& x : row) x = float_to_bf16(normal(random));
-    return row;
-}
+void PrintTo(const Fp8Rows& rows, std::ostream* stream) { *stream << rows.name; }
 
-TEST(Quantise, AgreesWithTheDefinition) {
+class Quantise : public testing::TestWithParam<Fp8Rows> {};
+
+INSTANTIATE_TEST_SUITE_P(Formats, Quantise,
+                         testing::Values(Fp8Rows{"e4m3_f32", RowFormat::e4m3_f32, test::e4m3, false},
+                                         Fp8Rows{"e4m3_ue8m0", RowFormat::e4m3_ue8m0, test::e4m3, true},
+                                         Fp8Rows{"e5m2_f32", RowFormat::e5m2_f32, test::e5m2, false},
+                                         Fp8Rows{"e5m2_ue8m0", RowFormat::e5m2_ue8m0, test::e5m2, true}),
+                         [](const auto& rows) { return rows.param.name; });
+
+TEST_P(Quantise, AgreesWithTheDefinition) {
     const uint64_t seed = test::seed_or(25);
     SCOPED_TRACE(test::seed_message(seed));
     std::mt19937 random(static_cast<uint32_t>(seed));
     for (size_t count : {1u, 2u, 127u, 128u, 129u, 255u, 256u, 2880u, 7168u})
         for (float sigma : {1e-40f, 1e-30f, 1e-5f, 0.01f, 1.0f, 1e4f, 1e37f}) {
-            const auto row = normal_row(random, count, sigma);
-            ASSERT_EQ(quantise(row), reference(row)) << count << " elements, sigma " << sigma;
+            const auto row = test::normal_row(random, count, sigma);
+            ASSERT_EQ(encode(GetParam().format, row), GetParam().reference(row))
+                << count << " elements, sigma " << sigma;
+            const auto sum = test::normal_floats(random, count, sigma);
+            ASSERT_EQ(encode(GetParam().format, sum), GetParam().reference(sum))
+                << count << " FP32 elements, sigma " << sigma;
         }
 }
 
-TEST(Quantise, EveryFiniteBf16AsElementAndAsMaximum) {
+TEST_P(Quantise, EveryBf16AsElementAndAsMaximum) {
     std::vector<uint16_t> row;
     for (uint32_t bits = 0; bits < 0x10000; ++bits) row.push_back(static_cast<uint16_t>(bits));
-    ASSERT_EQ(quantise(row), reference(row)) << "neighbours share a block";
+    ASSERT_EQ(encode(GetParam().format, row), GetParam().reference(row)) << "neighbours share a block";
     const uint64_t seed = test::seed_or(26);
     SCOPED_TRACE(test::seed_message(seed));
     std::mt19937 random(static_cast<uint32_t>(seed));
     std::shuffle(row.begin(), row.end(), random);
-    ASSERT_EQ(quantise(row), reference(row)) << "any magnitudes share a block";
+    ASSERT_EQ(encode(GetParam().format, row), GetParam().reference(row)) << "any magnitudes share a block";
 }
 
-TEST(Quantise, AllZero) {
-    const Quantised zero = quantise(std::vector<uint16_t>(128, 0));
-    EXPECT_EQ(zero.codes, std::vector<uint8_t>(128, 0));
-    EXPECT_EQ(zero.scales[0], 1e-4f * (1.0f / 448.0f));
-    EXPECT_GT(zero.scales[0], 0.0f);
+TEST_P(Quantise, AnyFloats) {
+    const uint64_t seed = test::seed_or(30);
+    SCOPED_TRACE(test::seed_message(seed));
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    std::vector<float> row(20'000);
+    for (float& x : row) x = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    row[0] = std::numeric_limits<float>::max();
+    row[1] = std::numeric_limits<float>::denorm_min();
+    ASSERT_EQ(encode(GetParam().format, row), GetParam().reference(row));
 }
 
-TEST(Quantise, AnInfinityOrNaNSpoilsItselfOnly) {
+// Where a power of two is just enough, and where it no longer is.
+TEST_P(Quantise, MaximaAroundTheLargestCode) {
+    for (int exponent = -8; exponent < 8; ++exponent) {
+        const float exact = std::ldexp(static_cast<float>(GetParam().largest()), exponent);
+        for (const float amax : {std::nextafter(exact, 0.0f), exact, std::nextafter(exact, INFINITY)}) {
+            const std::vector<float> row{amax, -amax / 3};
+            ASSERT_EQ(encode(GetParam().format, row), GetParam().reference(row)) << amax;
+        }
+    }
+}
+
+TEST_P(Quantise, AllZero) {
+    const std::vector<uint16_t> row(128, 0);
+    const Encoded zero = encode(GetParam().format, row);
+    EXPECT_EQ(zero, GetParam().reference(row));
+    EXPECT_EQ(zero.codes, std::vector<std::byte>(128, std::byte{0}));
+    EXPECT_EQ(test::decode(zero, 128), std::vector<float>(128, 0.0f));
+}
+
+TEST_P(Quantise, AnInfinityOrNaNSpoilsItselfOnly) {
+    const RowFormat format = GetParam().format;
     std::mt19937 random(27);
-    auto row = normal_row(random, 256, 1.0f);
-    const Quantised clean = quantise(row);
+    auto row = test::normal_row(random, 256, 1.0f);
+    const Encoded clean = encode(format, row);
     // Not the largest element of the block, so that its scale stays.
     size_t victim = 0;
     while ((row[victim] & 0x7FFF) > 0x3F00) ++victim;
     for (const uint16_t special : std::vector<uint16_t>{0x7F80, 0xFF80, 0x7FC0, 0xFFFF}) {
         row[victim] = special;
-        const Quantised spoilt = quantise(row);
+        const Encoded spoilt = encode(format, row);
         EXPECT_EQ(spoilt.non_finite, 1u);
         EXPECT_EQ(spoilt.scales, clean.scales);
-        for (size_t i = 0; i < row.size(); ++i)
-            EXPECT_EQ(spoilt.codes[i], i == victim ? 0x7F : clean.codes[i]);
-        std::vector<uint16_t> back(row.size());
-        ASSERT_TRUE(dequantise_e4m3_to_bf16(spoilt.codes, spoilt.scales, back));
-        EXPECT_EQ(back[victim], bf16_nan);
+        for (size_t i = 0; i < row.size(); ++i) EXPECT_EQ(spoilt.code(i), i == victim ? 0x7F : clean.code(i));
+        EXPECT_EQ(test::decode_to_bf16(spoilt, row.size())[victim], bf16_nan);
     }
-    const Quantised nothing_finite = quantise(std::vector<uint16_t>(130, 0x7F80));
-    EXPECT_EQ(nothing_finite.non_finite, 130u);
-    EXPECT_TRUE(std::isfinite(nothing_finite.scales[0]));
+    const std::vector<uint16_t> infinite(130, 0x7F80);
+    EXPECT_EQ(encode(format, infinite), GetParam().reference(infinite));
+    EXPECT_EQ(encode(format, infinite).non_finite, 130u);
 }
 
-TEST(Quantise, TheRoundTripErrorIsBounded) {
+TEST_P(Quantise, TheRoundTripErrorIsBounded) {
+    const auto& [name, format, element, power_of_two] = GetParam();
     const uint64_t seed = test::seed_or(28);
     SCOPED_TRACE(test::seed_message(seed));
     std::mt19937 random(static_cast<uint32_t>(seed));
-    const auto row = normal_row(random, 7168, 3.0f);
-    const Quantised quantised = quantise(row);
-    std::vector<float> back(row.size());
-    ASSERT_TRUE(dequantise_e4m3(quantised.codes, quantised.scales, back));
+    const auto row = test::normal_row(random, 2880, 3.0f);
+    const Encoded encoded = encode(format, row);
+    const auto back = test::decode(encoded, row.size());
     for (size_t i = 0; i < row.size(); ++i) {
-        const float x = bf16_to_float(row[i]);
-        // Half a unit of a 4-bit significand, or of the subnormals' 2^-9 in units of the scale; plus FP32
-        // rounding.
-        const float bound = std::max(std::fabs(x) / 16, quantised.scales[i / 128] * 0x1p-10f) * 1.0001f;
-        ASSERT_LE(std::fabs(back[i] - x), bound) << x;
+        const double x = to_double(row[i]);
+        const double scale = power_of_two ? std::ldexp(1.0, encoded.byte_scale(i / 128) - 127)
+                                          : to_double(encoded.float_scale(i / 128));
+        // Half a unit of the significand, or of the subnormals in units of the scale; plus FP32 rounding.
+        const double bound =
+            std::max(std::ldexp(std::fabs(x), -element.mantissa_bits - 1), scale * element.value(1) / 2) *
+            1.0001;
+        ASSERT_LE(std::fabs(to_double(back[i]) - x), bound) << x;
     }
 }
 
-TEST(Quantise, DequantisesEveryCode) {
-    std::vector<uint8_t> codes;
-    for (uint32_t code = 0; code < 256; ++code) codes.push_back(static_cast<uint8_t>(code));
-    const std::vector<float> scales{0.37f, 1e-7f};
-    std::vector<float> wide(256);
-    std::vector<uint16_t> narrow(256);
-    ASSERT_TRUE(dequantise_e4m3(codes, scales, wide));
-    ASSERT_TRUE(dequantise_e4m3_to_bf16(codes, scales, narrow));
-    for (uint32_t code = 0; code < 256; ++code) {
-        if ((code & 0x7F) == 0x7F) {
-            EXPECT_TRUE(std::isnan(wide[code]));
-            EXPECT_EQ(narrow[code], bf16_nan);
-            continue;
+TEST_P(Quantise, DecodesEveryCodeWithEveryScale) {
+    const auto& [name, format, element, power_of_two] = GetParam();
+    std::vector<float> scales;
+    if (power_of_two) {
+        for (int exponent = -127; exponent < 128; ++exponent) scales.push_back(std::ldexp(1.0f, exponent));
+        scales.push_back(NAN);
+    } else {
+        scales = {0.37f, 1.0f, 1e-7f, 1e-38f, 1e-44f, 3e38f, 0.0f, -2.5f, INFINITY, NAN};
+    }
+    for (size_t s = 0; s < scales.size(); ++s) {
+        Encoded row(format, 256);
+        for (uint32_t code = 0; code < 256; ++code) row.codes[code] = static_cast<std::byte>(code);
+        for (size_t block = 0; block < 2; ++block) {
+            if (power_of_two) row.scales[block] = static_cast<std::byte>(s);
+            if (!power_of_two) std::memcpy(&row.scales[4 * block], &scales[s], 4);
         }
-        const double magnitude = test::e4m3.value(code & 0x7F) * static_cast<double>(scales[code / 128]);
-        const auto expected = static_cast<float>(code < 128 ? magnitude : -magnitude);
-        EXPECT_EQ(std::bit_cast<uint32_t>(wide[code]), std::bit_cast<uint32_t>(expected)) << code;
-        EXPECT_EQ(narrow[code], float_to_bf16(expected));
+        const auto wide = test::decode(row, 256);
+        const auto narrow = test::decode_to_bf16(row, 256);
+        for (uint32_t code = 0; code < 256; ++code) {
+            const uint32_t magnitude = code & 0x7F;
+            double value = element.value(magnitude);
+            if (magnitude > element.max_code) value = NAN;
+            if (format == RowFormat::e5m2_f32 || format == RowFormat::e5m2_ue8m0)
+                value = magnitude == 0x7C ? INFINITY : value;
+            const auto expected = static_cast<float>((code < 128 ? value : -value) * to_double(scales[s]));
+            if (std::isnan(expected)) {
+                ASSERT_TRUE(std::isnan(wide[code])) << code << " scale " << scales[s];
+            } else {
+                ASSERT_EQ(std::bit_cast<uint32_t>(wide[code]), std::bit_cast<uint32_t>(expected))
+                    << code << " scale " << scales[s];
+            }
+            ASSERT_EQ(narrow[code], float_to_bf16(expected)) << code << " scale " << scales[s];
+        }
     }
-}
-
-TEST(Quantise, RefusesSizesThatDoNotFit) {
-    const std::vector<uint16_t> row(129, 0x3F80);
-    std::vector<uint8_t> codes(129, 5), short_codes(128, 5);
-    std::vector<float> scales(2, 9.0f), one_scale(1, 9.0f), three_scales(3, 9.0f), values(129, 7.0f);
-    EXPECT_FALSE(quantise_e4m3(row, short_codes, scales).has_value());
-    EXPECT_FALSE(quantise_e4m3(row, codes, one_scale).has_value());
-    EXPECT_FALSE(quantise_e4m3(row, codes, three_scales).has_value());
-    EXPECT_EQ(codes, std::vector<uint8_t>(129, 5));
-    EXPECT_EQ(scales, std::vector<float>(2, 9.0f));
-    EXPECT_FALSE(dequantise_e4m3(codes, one_scale, values));
-    EXPECT_FALSE(dequantise_e4m3(short_codes, scales, values));
-    EXPECT_EQ(values, std::vector<float>(129, 7.0f));
-    EXPECT_EQ(quantise_e4m3({}, {}, {}), 0u);
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <plait/engines/row_loops.hpp>
+#include <plait/engines/block_loops.hpp>
 #include <random>
 #include <vector>
 
+#include "encoded.hpp"
 #include "seed.hpp"
 
 namespace plait::engines {
@@ -17,9 +18,9 @@ struct Loops {
     void (*start_weighted)(float*, const uint16_t*, float, size_t);
     void (*accumulate_weighted)(float*, const uint16_t*, float, size_t);
     void (*round)(uint16_t*, const float*, size_t);
-    uint32_t (*quantise)(uint8_t*, float*, const uint16_t*, size_t);
-    void (*dequantise)(float*, const uint8_t*, float, size_t);
-    void (*dequantise_to_bf16)(uint16_t*, const uint8_t*, float, size_t);
+    uint32_t (*encode)(RowFormat, uint8_t*, uint8_t*, const uint16_t*, size_t);
+    uint32_t (*encode_sum)(RowFormat, uint8_t*, uint8_t*, const float*, size_t);
+    void (*decode)(RowFormat, float*, const uint8_t*, const uint8_t*, size_t);
 };
 
 #define COMPILE_LOOPS(NAME, ATTRIBUTE)                                                                       \
@@ -33,17 +34,18 @@ struct Loops {
             row_loops::accumulate_weighted(a, r, w, n);                                                      \
         }                                                                                                    \
         ATTRIBUTE static void round(uint16_t* o, const float* a, size_t n) { row_loops::round(o, a, n); }    \
-        ATTRIBUTE static uint32_t quantise(uint8_t* c, float* s, const uint16_t* r, size_t n) {              \
-            return row_loops::quantise(c, s, r, n);                                                          \
+        ATTRIBUTE static uint32_t encode(RowFormat f, uint8_t* c, uint8_t* s, const uint16_t* r, size_t n) { \
+            return row_loops::encode_block(f, c, s, r, n);                                                   \
         }                                                                                                    \
-        ATTRIBUTE static void dequantise(float* o, const uint8_t* c, float s, size_t n) {                    \
-            row_loops::dequantise(o, c, s, n);                                                               \
+        ATTRIBUTE static uint32_t encode_sum(RowFormat f, uint8_t* c, uint8_t* s, const float* r,            \
+                                             size_t n) {                                                     \
+            return row_loops::encode_block(f, c, s, r, n);                                                   \
         }                                                                                                    \
-        ATTRIBUTE static void to_bf16(uint16_t* o, const uint8_t* c, float s, size_t n) {                    \
-            row_loops::dequantise_to_bf16(o, c, s, n);                                                       \
+        ATTRIBUTE static void decode(RowFormat f, float* o, const uint8_t* c, const uint8_t* s, size_t n) {  \
+            row_loops::decode_block(f, o, c, s, n);                                                          \
         }                                                                                                    \
-        static constexpr Loops loops{start, add,      start_weighted, add_weighted,                          \
-                                     round, quantise, dequantise,     to_bf16};                              \
+        static constexpr Loops loops{start, add,    start_weighted, add_weighted,                            \
+                                     round, encode, encode_sum,     decode};                                 \
     }
 
 COMPILE_LOOPS(Scalar, __attribute__((optimize("no-tree-vectorize"))));
@@ -54,12 +56,18 @@ COMPILE_LOOPS(Avx2Fma, __attribute__((target("avx2,fma"))));
 COMPILE_LOOPS(Avx512, __attribute__((target("avx512f"))));
 #endif
 
+struct EncodedBits {
+    std::vector<uint8_t> codes, scales;
+    std::vector<uint32_t> values;
+    uint32_t non_finite = 0;
+
+    bool operator==(const EncodedBits&) const = default;
+};
+
 struct Results {
     std::vector<uint32_t> acc, weighted;  // the bits
-    std::vector<uint16_t> rounded, rounded_weighted, restored;
-    std::vector<uint8_t> codes;
-    std::vector<uint32_t> scales, dequantised;
-    uint32_t non_finite = 0;
+    std::vector<uint16_t> rounded, rounded_weighted;
+    std::vector<EncodedBits> encoded;  // the first row and the sum in every format
 
     bool operator==(const Results&) const = default;
 };
@@ -71,14 +79,30 @@ std::vector<uint32_t> bits_of(const std::vector<float>& values) {
     return bits;
 }
 
+template <typename Element, typename Encode>
+EncodedBits encode(const Loops& loops, Encode encode_block, RowFormat format,
+                   const std::vector<Element>& row) {
+    EncodedBits result;
+    result.codes.resize(code_bytes(format, row.size()));
+    result.scales.resize(scale_bytes(format, row.size()));
+    std::vector<float> values(row.size());
+    for (size_t first = 0; first < row.size(); first += quantise_block) {
+        const size_t count = std::min(quantise_block, row.size() - first);
+        uint8_t* const codes = result.codes.data() + code_bytes(format, first);
+        uint8_t* const scale = result.scales.data() + scale_bytes(format, first);
+        result.non_finite += encode_block(format, codes, scale, row.data() + first, count);
+        loops.decode(format, values.data() + first, codes, scale, count);
+    }
+    result.values = bits_of(values);
+    return result;
+}
+
 Results run(const Loops& loops, const std::vector<std::vector<uint16_t>>& rows, float weight) {
     const size_t count = rows[0].size();
-    std::vector<float> acc(count), weighted(count), dequantised(count);
+    std::vector<float> acc(count), weighted(count);
     Results results;
     results.rounded.resize(count);
     results.rounded_weighted.resize(count);
-    results.restored.resize(count);
-    results.codes.resize(count);
     loops.start(acc.data(), rows[0].data(), count);
     loops.start_weighted(weighted.data(), rows[0].data(), weight, count);
     for (size_t r = 1; r < rows.size(); ++r) {
@@ -87,14 +111,13 @@ Results run(const Loops& loops, const std::vector<std::vector<uint16_t>>& rows, 
     }
     loops.round(results.rounded.data(), acc.data(), count);
     loops.round(results.rounded_weighted.data(), weighted.data(), count);
-    float scale = 0;
-    results.non_finite = loops.quantise(results.codes.data(), &scale, rows[0].data(), count);
-    loops.dequantise(dequantised.data(), results.codes.data(), scale, count);
-    loops.dequantise_to_bf16(results.restored.data(), results.codes.data(), scale, count);
     results.acc = bits_of(acc);
     results.weighted = bits_of(weighted);
-    results.scales = bits_of({scale});
-    results.dequantised = bits_of(dequantised);
+    for (float& x : acc) x = x != x ? 0 : x;  // f32 would keep the NaN
+    for (const auto& [name, format] : test::row_formats) {
+        results.encoded.push_back(encode(loops, loops.encode, format, rows[0]));
+        results.encoded.push_back(encode(loops, loops.encode_sum, format, acc));
+    }
     return results;
 }
 

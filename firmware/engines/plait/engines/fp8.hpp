@@ -67,4 +67,10 @@ constexpr float e5m2_to_float(uint8_t code) {
     return magnitude > 0x7C ? detail::quiet_nan : detail::decode_fp8_finite<2, 15>(code);
 }
 
+/// UE8M0 after the OCP specification "Microscaling Formats" 1.0: 2^(code - 127); 255 is NaN.
+constexpr float ue8m0_to_float(uint8_t code) {
+    if (code == 0xFF) return detail::quiet_nan;
+    return std::bit_cast<float>(code == 0 ? 0x0040'0000u : uint32_t{code} << 23);
+}
+
 }  // namespace plait::engines

@@ -8,28 +8,91 @@
 
 namespace plait::engines {
 
+// Rows in every format of the wire: BF16 or FP32 in, codes and scales out, and back. A row is its elements'
+// codes, then a scale (or LogFMT's header) for each block of 128 elements, the last of which may be short.
+// Numbers are little-endian. Nothing here needs to be aligned. What becomes of infinities and NaN:
+// docs/decisions/0008-logfmt.md.
+
+using regmap::RowFormat;
+
 /// Elements that share a scale.
 inline constexpr size_t quantise_block = regmap::scale_block_elements;
 
-/// Scales of a row of `elements`; the last block may be short.
-constexpr size_t quantise_scales(size_t elements) { return (elements + quantise_block - 1) / quantise_block; }
+/// Blocks of a row of `elements`; the last one may be short.
+constexpr size_t quantise_blocks(size_t elements) { return (elements + quantise_block - 1) / quantise_block; }
 
-/// Quantises a row of BF16 to E4M3 with one FP32 scale for each block of 128 (the last one may be short):
-/// amax = max(1e-4, max |x|), code = E4M3(x * (448 / amax)), scale = amax * fl32(1 / 448), each operation
-/// rounded to FP32.
-///
-/// An infinity or NaN becomes a NaN code and does not count for amax, so that it spoils its own element only
-/// (the published rule spoils the block with an infinity). Answers how many there were. Nothing is answered
-/// or written unless `codes` holds as many elements as `row` and `scales` quantise_scales() of them.
-std::optional<uint32_t> quantise_e4m3(std::span<const uint16_t> row, std::span<uint8_t> codes,
-                                      std::span<float> scales);
+/// Bits of an element's code; 0 for a format that is not known.
+constexpr size_t code_bits(RowFormat format) {
+    switch (format) {
+        case RowFormat::bf16: return 16;
+        case RowFormat::f32: return 32;
+        case RowFormat::logfmt10: return 10;
+        case RowFormat::logfmt8:
+        case RowFormat::e4m3_f32:
+        case RowFormat::e4m3_ue8m0:
+        case RowFormat::e5m2_f32:
+        case RowFormat::e5m2_ue8m0: return 8;
+    }
+    return 0;
+}
 
-/// out = code * scale, rounded to FP32. False, and nothing written, unless the sizes fit as for
-/// quantise_e4m3().
-bool dequantise_e4m3(std::span<const uint8_t> codes, std::span<const float> scales, std::span<float> out);
+/// Bytes of the codes of a row of `elements`; bits that fill up the last byte are 0.
+constexpr size_t code_bytes(RowFormat format, size_t elements) {
+    return elements / 8 * code_bits(format) + (elements % 8 * code_bits(format) + 7) / 8;
+}
+
+/// Bytes of a block's scale.
+constexpr size_t block_scale_bytes(RowFormat format) {
+    switch (format) {
+        case RowFormat::e4m3_f32:
+        case RowFormat::e5m2_f32:
+        case RowFormat::logfmt8:
+        case RowFormat::logfmt10: return 4;
+        case RowFormat::e4m3_ue8m0:
+        case RowFormat::e5m2_ue8m0: return 1;
+        case RowFormat::bf16:
+        case RowFormat::f32: break;
+    }
+    return 0;
+}
+
+/// Bytes of the scales of a row of `elements`.
+constexpr size_t scale_bytes(RowFormat format, size_t elements) {
+    return quantise_blocks(elements) * block_scale_bytes(format);
+}
+
+/// An encoded row to be read.
+struct EncodedRow {
+    RowFormat format;
+    std::span<const std::byte> codes;
+    std::span<const std::byte> scales;
+};
+
+/// Encodes a row and answers how many of its elements are infinite or NaN. Each of them becomes a NaN and
+/// leaves the others as they are (bf16 and f32 keep infinities). Nothing is answered or written unless the
+/// format is known, `codes` has exactly code_bytes() and `scales` scale_bytes() of the row.
+std::optional<uint32_t> encode_row(RowFormat format, std::span<const uint16_t> bf16,
+                                   std::span<std::byte> codes, std::span<std::byte> scales);
+
+/// The same of FP32, for sums. LogFMT rounds them to BF16 first.
+std::optional<uint32_t> encode_row(RowFormat format, std::span<const float> row, std::span<std::byte> codes,
+                                   std::span<std::byte> scales);
+
+/// The values of a row, rounded to FP32: code * scale. Also the first contribution of a sum. This and what
+/// follows is false, and writes nothing, unless the format is known and the row has the bytes that as many
+/// elements as the destination has take.
+bool decode_row(const EncodedRow& row, std::span<float> out);
 
 /// The same, rounded once more to BF16.
-bool dequantise_e4m3_to_bf16(std::span<const uint8_t> codes, std::span<const float> scales,
-                             std::span<uint16_t> out);
+bool decode_row(const EncodedRow& row, std::span<uint16_t> bf16);
+
+/// First weighted contribution: acc = weight * value, a rounding more.
+bool decode_row_weighted(const EncodedRow& row, float weight, std::span<float> acc);
+
+/// acc += value
+bool accumulate_row(const EncodedRow& row, std::span<float> acc);
+
+/// acc += weight * value, where product and sum are two roundings.
+bool accumulate_row_weighted(const EncodedRow& row, float weight, std::span<float> acc);
 
 }  // namespace plait::engines
