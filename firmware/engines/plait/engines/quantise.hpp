@@ -10,8 +10,8 @@ namespace plait::engines {
 
 // Rows in every format of the wire: BF16 or FP32 in, codes and scales out, and back. A row is its elements'
 // codes, then a scale (or LogFMT's header) for each block of 128 elements, the last of which may be short.
-// Numbers are little-endian. Nothing here needs to be aligned. What becomes of infinities and NaN:
-// docs/decisions/0008-logfmt.md.
+// Numbers are little-endian. Nothing here needs to be aligned. Layout, values and error:
+// docs/formats.md.
 
 using regmap::RowFormat;
 
