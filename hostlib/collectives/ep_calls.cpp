@@ -36,6 +36,17 @@ std::vector<std::uint32_t> read_counts(std::span<const std::byte>& bytes, std::s
     return counts;
 }
 
+std::vector<std::uint32_t> align_counts(std::vector<std::uint32_t> counts, std::uint32_t alignment) {
+    for (std::uint32_t& count : counts) count = (count + alignment - 1) / alignment * alignment;
+    return counts;
+}
+
+/// -1 everywhere: the device overwrites the rows that it places.
+void mark_rows(const EpConfig& config, const DispatchArguments& arguments) {
+    std::memset(arguments.recv_topk_idx.host, 0xff,
+                std::size_t{arguments.receive_capacity} * config.topk * sizeof(std::int64_t));
+}
+
 std::string handle_text(const EpHandle& handle) { return "handle " + std::to_string(handle.number); }
 
 }  // namespace
@@ -74,8 +85,10 @@ Result<EpCall> EpCalls::dispatch(const DispatchArguments& arguments) {
     }
     auto request = dispatch_request(resources_->config(), arguments, cached_tokens);
     if (!request) return request.error();
+    if (arguments.mark_empty_rows) mark_rows(resources_->config(), arguments);
     auto call = post(request.value(), handle, arguments.receive_capacity);
     if (!call) return call;
+    call.value().state_->expert_alignment = arguments.expert_alignment;
 
     Slot& slot = slots_[handle.number];
     slot.taken = true;
@@ -257,6 +270,15 @@ Result<EpCompletion> EpCalls::read_result(const EpCallState& call, Status status
         completion.rows_per_local_expert =
             read_counts(bytes, resources_->config().experts / resources_->ranks());
         completion.rows_per_source = read_counts(bytes, resources_->ranks());
+        const std::uint64_t most =
+            std::uint64_t{resources_->ranks()} * resources_->config().max_tokens * resources_->config().topk;
+        for (const std::uint32_t count : completion.rows_per_local_expert)
+            if (count > most)
+                return Error{Status::device_fatal, "the result counts " + std::to_string(count) +
+                                                       " rows of an expert, at most " + std::to_string(most) +
+                                                       " were possible"};
+        completion.aligned_rows_per_local_expert =
+            align_counts(completion.rows_per_local_expert, call.expert_alignment);
     }
     return completion;
 }

@@ -19,6 +19,7 @@ struct EpCallState {
     regmap::EpOpcode opcode = regmap::EpOpcode::dispatch;
     EpHandle handle;
     std::uint32_t row_limit = 0;  ///< received_rows of the result cannot exceed it.
+    std::uint32_t expert_alignment = 1;
     std::optional<Result<EpCompletion>> outcome;
 };
 
@@ -43,7 +44,7 @@ class EpCalls {
     Result<void> wait_for(const EpCallState& call, std::uint64_t timeout_ns);
 
     [[nodiscard]] const std::optional<Error>& asynchronous_error() const { return asynchronous_error_; }
-    [[nodiscard]] const RankMask& failed_ranks() const { return failed_ranks_; }
+    [[nodiscard]] RankMask& failed_ranks() { return failed_ranks_; }
     [[nodiscard]] const EpResources& resources() const { return *resources_; }
 
   private:

@@ -151,6 +151,11 @@ Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const Dispatc
                        std::to_string(*cached_tokens));
     if (arguments.tokens != 0 && arguments.topk_weights.empty() && !arguments.recv_topk_weights.empty())
         return invalid("recv_topk_weights is given, but topk_weights is not");
+    if (auto checked = check_range("expert_alignment", arguments.expert_alignment, 1, max_expert_alignment);
+        !checked)
+        return checked.error();
+    if (arguments.mark_empty_rows && arguments.recv_topk_idx.host == nullptr)
+        return invalid("mark_empty_rows is set, but the host does not reach recv_topk_idx");
 
     regmap::EpRequest request;
     request.opcode = regmap::EpOpcode::dispatch;

@@ -2,6 +2,7 @@
 
 #include "ep_calls.hpp"
 #include "ep_config.hpp"
+#include "ep_limits.hpp"
 
 namespace plait {
 namespace {
@@ -75,6 +76,15 @@ Result<EpCall> EpGroup::combine(const CombineArguments& arguments) { return call
 Result<void> EpGroup::release(EpHandle handle) { return calls_->release(handle); }
 
 const RankMask& EpGroup::failed_ranks() const { return calls_->failed_ranks(); }
+
+Result<void> EpGroup::mark_failed_rank(std::uint32_t rank, bool failed) {
+    if (auto checked = check_range("rank", rank, 0, ranks() - 1); !checked) return checked;
+    calls_->failed_ranks()[rank] = failed;
+    return {};
+}
+
+void EpGroup::clean_failed_ranks() { calls_->failed_ranks().reset(); }
+
 std::uint32_t EpGroup::rank() const { return calls_->resources().rank(); }
 std::uint32_t EpGroup::ranks() const { return calls_->resources().ranks(); }
 const EpConfig& EpGroup::config() const { return calls_->resources().config(); }

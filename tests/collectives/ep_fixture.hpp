@@ -36,7 +36,9 @@ class EpFixture : public ::testing::Test {
                 .recv_topk_idx = {0x7000, 10 * 16, 17},
                 .recv_topk_weights = {0x8000, 10 * 8, 18},
                 .recv_source = {0x9000, 10 * 8, 19},
-                .cached = std::nullopt};
+                .cached = std::nullopt,
+                .expert_alignment = 1,
+                .mark_empty_rows = false};
     }
 
     static CombineArguments combine_arguments(EpHandle handle) {

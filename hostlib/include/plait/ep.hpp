@@ -70,7 +70,15 @@ struct DispatchArguments {
     BufferView recv_topk_weights;    ///< [receive_capacity, topk] f32. Optional.
     BufferView recv_source;          ///< [receive_capacity] u64: source rank << 32 | token. Optional.
     std::optional<EpHandle> cached;  ///< Repeat the routing of this handle; tokens as then.
+    std::uint32_t expert_alignment = 1;  ///< 1 .. max_expert_alignment, see aligned_rows_per_local_expert.
+    /// Fill recv_topk_idx with -1 before the call, on the host: whatever row no token came for, beyond the
+    /// received rows or a gap, then says so by itself. recv_topk_idx must be given, with its place on the
+    /// host.
+    bool mark_empty_rows = false;
 };
+
+/// Of DispatchArguments::expert_alignment, in rows.
+inline constexpr std::uint32_t max_expert_alignment = 65536;
 
 /// The sum over ranks of a token's rows is not weighted: weights are applied by the experts.
 struct CombineArguments {
@@ -88,7 +96,9 @@ struct EpCompletion {
     std::uint32_t received_rows = 0;  ///< dispatch: rows of the outputs. combine: tokens combined.
     std::uint32_t missing_rows = 0;   ///< Rows that failed ranks did not deliver: gaps in the outputs.
     std::vector<std::uint32_t> rows_per_local_expert;  ///< dispatch: [experts / ranks]
-    std::vector<std::uint32_t> rows_per_source;        ///< dispatch: [ranks]
+    /// The same, each count rounded up to a multiple of expert_alignment.
+    std::vector<std::uint32_t> aligned_rows_per_local_expert;
+    std::vector<std::uint32_t> rows_per_source;  ///< dispatch: [ranks]
     RankMask failed_ranks;
 };
 
@@ -149,8 +159,15 @@ class EpGroup {
     /// uses it), queue_full, device_removed, device_fatal.
     Result<void> release(EpHandle handle);
 
-    /// Ranks that any call so far found missing.
+    /// The mask of failed ranks: those that any call so far found missing, and what mark_failed_rank() said.
     [[nodiscard]] const RankMask& failed_ranks() const;
+
+    /// Puts a rank into the mask or takes it out. The mask is the host's: calls leave out the ranks that the
+    /// device itself found unreachable, no others. Error: invalid_parameter, no such rank.
+    Result<void> mark_failed_rank(std::uint32_t rank, bool failed);
+
+    /// Empties the mask. A rank that is still unreachable comes back with the next call that ends.
+    void clean_failed_ranks();
 
     /// The first error that belongs to no call: device_removed, device_fatal, a release that the device
     /// refused, a completion or result that makes no sense (device_fatal). Looks for completions, does not

@@ -17,6 +17,7 @@ struct BufferView {
     std::uint64_t device_address = 0;
     std::uint64_t length_bytes = 0;
     std::uint32_t key = 0;
+    std::byte* host = nullptr;  ///< Where the host reaches its first byte; null when it does not.
 
     [[nodiscard]] bool empty() const { return length_bytes == 0; }
 };
@@ -39,7 +40,9 @@ class RegisteredMemory {
 
     [[nodiscard]] std::span<std::byte> bytes() { return {memory_.host, memory_.length_bytes}; }
     [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_.host, memory_.length_bytes}; }
-    [[nodiscard]] BufferView view() const { return {memory_.device_address, memory_.length_bytes, key_}; }
+    [[nodiscard]] BufferView view() const {
+        return {memory_.device_address, memory_.length_bytes, key_, memory_.host};
+    }
 
   private:
     RegisteredMemory(Driver& driver, const SharedMemory& memory, std::uint32_t key)
