@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the C++ header, the SystemVerilog package and docs/registers.md from the TOML files beside this script.
+"""Writes the C++ and C headers, the SystemVerilog package and docs/registers.md from the TOML files beside this script.
 
-    generate.py [--description DIRECTORY] [--cpp FILE] [--sv FILE] [--docs FILE] [--check]
+    generate.py [--description DIRECTORY] [--cpp FILE] [--c FILE] [--sv FILE] [--docs FILE] [--check]
 
 Files are written only when their content changes. With --check nothing is written and a stale file is an error. Exit status
 2 and one line on standard error: the description is wrong, or a file is stale.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # the source tree stays clean
 
+import emit_c
 import emit_cpp
 import emit_docs
 import emit_sv
@@ -33,13 +34,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--description", default=Path(__file__).resolve().parent, help="the folder of the .toml files")
     parser.add_argument("--cpp", help="the C++ header to write")
+    parser.add_argument("--c", help="the C header to write")
     parser.add_argument("--sv", help="the SystemVerilog package to write")
     parser.add_argument("--docs", help="the Markdown page to write")
     parser.add_argument("--check", action="store_true", help="write nothing, fail when a file is stale")
     arguments = parser.parse_args()
     try:
         description = load(arguments.description)
-        for path, emit in ((arguments.cpp, emit_cpp.emit), (arguments.sv, emit_sv.emit), (arguments.docs, emit_docs.emit)):
+        for path, emit in ((arguments.cpp, emit_cpp.emit), (arguments.c, emit_c.emit), (arguments.sv, emit_sv.emit),
+                           (arguments.docs, emit_docs.emit)):
             if path:
                 write(path, emit(description), arguments.check)
     except (DescriptionError, OSError) as error:

@@ -1,6 +1,7 @@
-// The generated C++ of the fixture description against bytes and numbers worked out by hand.
+// The generated C++ and C of the fixture description against bytes and numbers worked out by hand.
 #include <gtest/gtest.h>
 
+#include <plait/regmap.h>
 #include <array>
 #include <cstring>
 #include <plait/regmap.hpp>
@@ -20,6 +21,14 @@ TEST(Enums, NamesAreTheDescriptionsAndOthersUnknown) {
     EXPECT_EQ(rm::colour_count, 3u);
     EXPECT_TRUE(rm::is_known(static_cast<rm::Colour>(200)));
     EXPECT_FALSE(rm::is_known(static_cast<rm::Colour>(199)));
+}
+
+TEST(ForC, ConstantsAndEnumsAreTheSame) {
+    EXPECT_EQ(PLAIT_SMALL, 256U);
+    EXPECT_EQ(PLAIT_LARGE, 4294967296U);
+    const plait_colour colour = PLAIT_COLOUR_DEEP_BLUE;
+    EXPECT_EQ(colour, 200U);
+    EXPECT_EQ(sizeof colour, 4U);
 }
 
 TEST(Records, LieInMemoryAsDescribed) {

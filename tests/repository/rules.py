@@ -19,6 +19,7 @@ MODULES = {
     "hostlib/include": ["regmap"],
     "hostlib/driver": ["regmap", "host"],
     "hostlib/collectives": ["regmap", "host"],
+    "hostlib/capi": ["regmap", "host"],
     "sim/fabric": [],
     "sim/models": ["regmap", "engines", "firmware", "hal", "host", "fabric"],
     "sim/bridge": ["regmap", "engines", "firmware", "hal", "host", "fabric", "models"],
@@ -90,7 +91,7 @@ def machines(root):
 def module_of_header(header):
     """The module of an `#include <plait/...>`."""
     parts = header.split("/")
-    if parts[1] == "regmap.hpp":
+    if parts[1] in {"regmap.hpp", "regmap.h"}:
         return "regmap"
     if parts[1] == "sim":
         return parts[2]
@@ -100,7 +101,7 @@ def module_of_header(header):
 def includes(root):
     for folder, allowed in MODULES.items():
         for file in files(root / folder):
-            if file.suffix not in {".cpp", ".hpp"}:
+            if file.suffix not in {".cpp", ".hpp", ".h"}:
                 continue
             text = file.read_text(encoding="utf-8")
             for header in re.findall(r'^\s*#\s*include\s*[<"](plait/[^>"]+)[>"]', text, re.MULTILINE):
@@ -126,8 +127,8 @@ def links(root):
         for path in re.findall(r"`([\w.-]+/[\w./-]+)`", text):
             if path.split("/")[0] in top and not (root / path).exists():
                 yield f"{file.relative_to(root)}: names {path}, which does not exist"
-        for name in re.findall(r"`(\w+\.(?:hpp|cpp|py))`", text):
-            if name not in sources | {"regmap.hpp"}:  # that one is generated
+        for name in re.findall(r"`(\w+\.(?:hpp|h|cpp|c|py))`", text):
+            if name not in sources | {"regmap.hpp", "regmap.h"}:  # those are generated
                 yield f"{file.relative_to(root)}: names {name}, which does not exist"
 
 
