@@ -20,9 +20,6 @@ std::vector<fs::path> scenario_folders() {
     std::error_code error;
     const fs::path program = fs::read_symlink("/proc/self/exe", error);
     if (!error) candidates.push_back(program.parent_path().parent_path() / "share" / "plait" / "scenarios");
-#ifdef PLAIT_SCENARIO_FOLDER
-    candidates.emplace_back(PLAIT_SCENARIO_FOLDER);
-#endif
     std::erase_if(candidates, [&](const fs::path& folder) { return !fs::is_directory(folder, error); });
     return candidates;
 }

@@ -7,8 +7,8 @@
 
 namespace plait::sim {
 
-/// Folders that are searched, in order: $PLAIT_SCENARIOS, share/plait/scenarios of the installation the
-/// program is part of, the source tree it was built from. Only those that exist.
+/// Folders that are searched, in order: $PLAIT_SCENARIOS, share/plait/scenarios of the installation or build
+/// folder the program is part of. Only those that exist.
 std::vector<std::filesystem::path> scenario_folders();
 
 /// All scenario files of these folders, by name; the first folder that has a name wins.
