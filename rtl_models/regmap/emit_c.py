@@ -21,8 +21,8 @@ def emit_enum(e):
 
 
 def emit(description):
-    lines = ["/* Generated from the .toml files of rtl_models/regmap. Do not edit. */", "#ifndef PLAIT_REGMAP_H", "#define PLAIT_REGMAP_H", "",
-             "#include <stdint.h>", ""]
+    lines = ["/* Generated from the .toml files of rtl_models/regmap. Do not edit. */",
+             "#ifndef PLAIT_REGMAP_H", "#define PLAIT_REGMAP_H", "", "#include <stdint.h>", ""]
     for c in description.constants:
         lines += define(c.name, c.value, c.doc)
     lines.append("")
