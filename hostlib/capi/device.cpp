@@ -61,8 +61,10 @@ plait_link plait::make_c_link(DeviceLink& link) {
         return 1;
     };
     made.release = [](void* context, const plait_shared_memory* memory) {
-        link_of(context).free(
-            {static_cast<std::byte*>(memory->host), memory->device_address, memory->length_bytes});
+        DeviceLink& owner = link_of(context);
+        const SharedMemory given{static_cast<std::byte*>(memory->host), memory->device_address,
+                                 memory->length_bytes};
+        owner.free(given);  // NOLINT(clang-analyzer-unix.Malloc): not the C library's
     };
     made.wait_interrupt = [](void* context, uint64_t timeout_ns) {
         return link_of(context).wait_interrupt(timeout_ns) ? 1 : 0;
