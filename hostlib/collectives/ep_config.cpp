@@ -154,7 +154,8 @@ Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const Dispatc
     if (auto checked = check_range("expert_alignment", arguments.expert_alignment, 1, max_expert_alignment);
         !checked)
         return checked.error();
-    if (arguments.mark_empty_rows && arguments.recv_topk_idx.host == nullptr)
+    if (arguments.mark_empty_rows && arguments.receive_capacity != 0 &&
+        (arguments.recv_topk_idx.empty() || arguments.recv_topk_idx.host == nullptr))
         return invalid("mark_empty_rows is set, but the host does not reach recv_topk_idx");
 
     regmap::EpRequest request;

@@ -82,6 +82,10 @@ TEST_F(EpOutputs, MarkingNeedsThePlaceOnTheHost) {
     ASSERT_FALSE(call.ok());
     EXPECT_EQ(call.status(), Status::invalid_parameter);
     EXPECT_EQ(call.error().message, "mark_empty_rows is set, but the host does not reach recv_topk_idx");
+    std::byte outside{77};
+    arguments.recv_topk_idx = {0, 0, 0, &outside};  // not given
+    EXPECT_EQ(group().dispatch(arguments).status(), Status::invalid_parameter);
+    EXPECT_EQ(outside, std::byte{77});
     EXPECT_TRUE(device().posted.empty());
 }
 
