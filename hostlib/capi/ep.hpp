@@ -21,6 +21,6 @@ struct plait_ep_handle {
 };
 
 struct plait_ep_call {
-    plait::EpCall call;
+    std::optional<plait::EpCall> call;              ///< Nothing only until it is posted.
     std::optional<plait::EpCompletion> completion;  ///< Holds the arrays that were given out.
 };

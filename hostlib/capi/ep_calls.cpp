@@ -79,10 +79,12 @@ plait_status plait_ep_dispatch(plait_ep_handle* handle, const plait_ep_dispatch_
         if (!given) return given.error();
         plait::DispatchArguments dispatch = arguments_of(given.value(), handle->routing);
         dispatch.cached = handle->dispatched;
+        auto made = std::make_unique<plait_ep_call>();  // first: what is posted cannot be taken back
         auto posted = group.value()->dispatch(dispatch);
         if (!posted) return posted.error();
         handle->dispatched = posted.value().handle();
-        *call = new plait_ep_call{std::move(posted.value()), std::nullopt};
+        made->call = std::move(posted.value());
+        *call = made.release();
         return {};
     });
 }
@@ -102,9 +104,11 @@ plait_status plait_ep_combine(plait_ep_handle* handle, const plait_ep_combine_ar
         combine.timeout_us = given.value().timeout_us;
         combine.x = view_of(given.value().x);
         combine.combined_x = view_of(given.value().combined_x);
+        auto made = std::make_unique<plait_ep_call>();
         auto posted = group.value()->combine(combine);
         if (!posted) return posted.error();
-        *call = new plait_ep_call{std::move(posted.value()), std::nullopt};
+        made->call = std::move(posted.value());
+        *call = made.release();
         return {};
     });
 }
@@ -113,7 +117,7 @@ plait_status plait_ep_poll(plait_ep_call* call, int* done) {
     return guard([&]() -> Result<void> {
         if (auto checked = check_pointer("call", call); !checked) return checked;
         if (auto checked = check_pointer("done", done); !checked) return checked;
-        auto ended = call->call.poll();
+        auto ended = call->call->poll();
         if (!ended) return ended.error();
         *done = ended.value() ? 1 : 0;
         return {};
@@ -125,7 +129,7 @@ plait_status plait_ep_complete(plait_ep_call* call, uint64_t timeout_ns, plait_e
         if (auto checked = check_pointer("call", call); !checked) return checked;
         if (auto checked = check_head("completion", completion, sizeof *completion); !checked) return checked;
         if (!call->completion) {
-            auto ended = call->call.wait(timeout_ns);
+            auto ended = call->call->wait(timeout_ns);
             if (!ended) return ended.error();
             call->completion = std::move(ended.value());
         }
