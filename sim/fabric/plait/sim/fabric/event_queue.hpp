@@ -72,6 +72,8 @@ class EventQueue {
     static constexpr uint64_t bucket_count = 16384;
     static constexpr uint64_t bucket_mask = bucket_count - 1;
     static constexpr uint32_t none = UINT32_MAX;
+    static constexpr unsigned bin_bits = 5;  // 32 ps a bin: the few events of one are quickly sorted
+    static constexpr size_t bin_count = size_t{1} << (bucket_bits - bin_bits);
 
     struct Event {
         Handler fn;
@@ -89,6 +91,7 @@ class EventQueue {
         uint64_t offset_and_tie;
         uint32_t order;
         uint32_t event;
+        size_t bin() const { return offset_and_tie >> (32 + bin_bits); }
         bool operator<(const Key& other) const {
             return offset_and_tie != other.offset_and_tie ? offset_and_tie < other.offset_and_tie
                                                           : order < other.order;
@@ -175,13 +178,15 @@ class EventQueue {
     uint64_t next_occupied_bucket() const;
     bool enter_next_bucket(uint64_t limit_ps);
     void move_far_events();
+    void sort_current();
 
     uint64_t now_ps_ = 0;
     uint64_t bucket_ =
         0;  // number of the bucket that is being run; the wheel holds the bucket_count - 1 after it
     size_t cursor_ = 0;
-    std::vector<Key> current_;  // the bucket being run, sorted; cursor_ is the next one
-    std::vector<Key> late_;     // heap of what was added to that bucket since it was sorted
+    std::vector<Key> current_;   // the bucket being run, sorted; cursor_ is the next one
+    std::vector<Key> unsorted_;  // that bucket before it is sorted
+    std::vector<Key> late_;      // heap of what was added to that bucket since it was sorted
     uint32_t late_order_ = 0;
     bool stopped_ = false;
     uint32_t free_ = none;
