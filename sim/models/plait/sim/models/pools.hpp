@@ -11,6 +11,15 @@
 
 namespace plait::sim {
 
+/// Asks for bytes that lie in no cache any more, all at once: payload was written some microseconds of
+/// simulated time ago.
+inline void prefetch(const void* bytes, size_t length) {
+    constexpr size_t line_bytes = 64;
+    for (size_t at = 0; at < length; at += line_bytes) {
+        __builtin_prefetch(static_cast<const std::byte*>(bytes) + at);
+    }
+}
+
 /// Objects that are made once and used again. Objects keep their last content; whoever takes one sets what it
 /// needs.
 template <typename T>
@@ -23,6 +32,9 @@ class ObjectPool {
         }
         T* const object = free_.back();
         free_.pop_back();
+        if (!free_.empty()) {
+            prefetch(free_.back(), sizeof(T));  // cold, and the next one to be filled in
+        }
         return object;
     }
 
@@ -142,15 +154,6 @@ class PayloadPool {
     size_t live_ = 0;
     ObjectPool<PayloadBlock> virtual_;
 };
-
-/// Asks for bytes that lie in no cache any more, all at once: payload was written some microseconds of
-/// simulated time ago.
-inline void prefetch(const void* bytes, size_t length) {
-    constexpr size_t line_bytes = 64;
-    for (size_t at = 0; at < length; at += line_bytes) {
-        __builtin_prefetch(static_cast<const std::byte*>(bytes) + at);
-    }
-}
 
 /// Part of a block; holds no reference of its own.
 struct PayloadSlice {
