@@ -91,8 +91,7 @@ class EpDispatch {
     /// `rank` can place rows now: its node may be the next to get some.
     void on_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
         if (handle.state != HandleState::dispatching) return;
-        if (handle.peer[rank].ready_operation == handle.operation)
-            meet_link(group, handle, handle.peer[rank].busiest_rows);
+        meet_links_of(group, handle, handle.peer[rank]);
         start_node(group, handle, rank / group.parameters.ranks_per_node);
         check_done(group, handle);
     }
@@ -244,10 +243,7 @@ class EpDispatch {
         handle.pace.start(core_.hal().now_ns(), handle.row_count);
         handle.rows_released = handle.busiest_rows = 0;
         core_.control().announce_ready(group, handle, true);
-        for (const PeerState& peer : handle.peer) {
-            if (peer.ready_valid && peer.ready_operation == handle.operation)
-                meet_link(group, handle, peer.busiest_rows);
-        }
+        for (const PeerState& peer : handle.peer) meet_links_of(group, handle, peer);
         for (std::uint32_t node = 0; node < group.nodes; ++node) start_node(group, handle, node);
         check_done(group, handle);
     }
@@ -301,12 +297,15 @@ class EpDispatch {
                         handle.pace.allowed(core_.hal().now_ns(), handle.rows_done));
     }
 
-    /// There is a link that `rows` rows go over: it may be the busiest, which sets the pace.
-    void meet_link(const EpGroup& group, EpHandle& handle, std::uint32_t rows) {
-        if (rows <= handle.busiest_rows) return;
-        handle.busiest_rows = rows;
+    /// Of a peer that is ready for this call: its busier link may be the group's busiest, which sets the
+    /// pace.
+    void meet_links_of(const EpGroup& group, EpHandle& handle, const PeerState& peer) {
+        if (!peer.ready_valid || peer.ready_operation != handle.operation ||
+            peer.busiest_rows <= handle.busiest_rows)
+            return;
+        handle.busiest_rows = peer.busiest_rows;
         handle.pace.set_duration(
-            link_time_ns(core_.context().config(), rows, group.row_bytes, group.row_parts));
+            link_time_ns(core_.context().config(), peer.busiest_rows, group.row_bytes, group.row_parts));
     }
 
     void pump_local(EpGroup& group, EpHandle& handle) {

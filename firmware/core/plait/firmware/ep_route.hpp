@@ -92,29 +92,10 @@ class TokenNodes {
     std::uint32_t count_ = 0;
 };
 
-/// Appends a row of `token` to the list of its entry and numbers it there and at its targets.
-inline void append_row(EpGroup& group, EpHandle& handle, std::uint32_t token, std::uint32_t node,
-                       std::uint8_t targets, std::uint32_t entry_rank) {
-    Destination& entry = handle.destination[entry_rank];
-    const std::uint32_t number = handle.row_count++;
-    RowInfo& row = handle.rows[number];
-    row = RowInfo{.token = token,
-                  .row = entry.rows_via++,
-                  .first_index = handle.index_count,
-                  .entry_rank = static_cast<std::uint16_t>(entry_rank),
-                  .node = static_cast<std::uint16_t>(node),
-                  .targets = targets};
-    for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i) {
-        if ((targets >> i) & 1U)
-            handle.indices[handle.index_count++] = handle.destination[group.rank_at(node, i)].rows_to++;
-    }
-    if (entry.last_row == no_index) entry.first_row = number;
-    else handle.rows[entry.last_row].next = number;
-    entry.last_row = number;
-}
-
-/// The nodes of a token, from its top-k list. Experts on failed ranks are left out.
-inline TokenNodes nodes_of(const EpGroup& group, const EpHandle& handle, std::uint32_t token) {
+/// The rows of `token`, one a node, in order of nodes; their entries are still to be chosen. Experts on
+/// failed ranks are left out. Counts the token's choices per expert and the rows per node.
+inline void add_rows(const EpGroup& group, EpHandle& handle, std::uint32_t token,
+                     std::span<NodeRows> rows_to) {
     const std::uint32_t topk = group.parameters.topk;
     TokenNodes nodes;
     for (std::uint32_t k = 0; k < topk; ++k) {
@@ -122,43 +103,50 @@ inline TokenNodes nodes_of(const EpGroup& group, const EpHandle& handle, std::ui
         if (expert < 0) continue;
         const std::uint32_t rank = group.rank_of_expert(static_cast<std::uint32_t>(expert));
         if (group.has_failed(rank)) continue;
+        ++handle.expert_rows[static_cast<std::uint32_t>(expert)];
         nodes.add(rank / group.parameters.ranks_per_node, rank % group.parameters.ranks_per_node);
     }
-    return nodes;
+    handle.tokens[token] =
+        TokenRows{.first = handle.row_count, .count = static_cast<std::uint16_t>(nodes.count())};
+    for (std::uint32_t i = 0; i < nodes.count(); ++i) {
+        handle.rows[handle.row_count++] = RowInfo{
+            .token = token, .node = static_cast<std::uint16_t>(nodes.node(i)), .targets = nodes.targets(i)};
+        ++rows_to[nodes.node(i)].total;
+    }
 }
 
-/// Choices of this rank's tokens, per expert.
-inline void count_choices(const EpGroup& group, EpHandle& handle) {
-    std::fill(handle.expert_rows.begin(), handle.expert_rows.end(), 0U);
-    for (const std::int16_t expert :
-         handle.experts.first(std::size_t{handle.token_count} * group.parameters.topk)) {
-        if (expert >= 0 && !group.has_failed(group.rank_of_expert(static_cast<std::uint32_t>(expert))))
-            ++handle.expert_rows[static_cast<std::uint32_t>(expert)];
+/// Puts a row on the list of its entry and numbers it there and at its targets.
+inline void enter_row(const EpGroup& group, EpHandle& handle, std::uint32_t number,
+                      std::uint32_t entry_rank) {
+    Destination& entry = handle.destination[entry_rank];
+    RowInfo& row = handle.rows[number];
+    row.row = entry.rows_via++;
+    row.first_index = handle.index_count;
+    row.entry_rank = static_cast<std::uint16_t>(entry_rank);
+    for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i) {
+        if ((row.targets >> i) & 1U)
+            handle.indices[handle.index_count++] = handle.destination[group.rank_at(row.node, i)].rows_to++;
     }
+    if (entry.last_row == no_index) entry.first_row = number;
+    else handle.rows[entry.last_row].next = number;
+    entry.last_row = number;
 }
 
 /// Routes all tokens of the handle from its top-k lists: fills tokens, rows, indices and the counts per
 /// destination and expert.
-inline void route_tokens(EpGroup& group, EpHandle& handle) {
+inline void route_tokens(const EpGroup& group, EpHandle& handle) {
     std::fill(handle.destination.begin(), handle.destination.end(), Destination{});
-    count_choices(group, handle);
+    std::fill(handle.expert_rows.begin(), handle.expert_rows.end(), 0U);
     std::array<NodeRows, regmap::max_ranks> rows_to{};  // by node
-    for (std::uint32_t token = 0; token < handle.token_count; ++token) {
-        const TokenNodes nodes = nodes_of(group, handle, token);
-        for (std::uint32_t i = 0; i < nodes.count(); ++i) ++rows_to[nodes.node(i)].total;
-    }
     handle.row_count = 0;
     handle.index_count = 0;
-    for (std::uint32_t token = 0; token < handle.token_count; ++token) {
-        const TokenNodes nodes = nodes_of(group, handle, token);
-        handle.tokens[token] =
-            TokenRows{.first = handle.row_count, .count = static_cast<std::uint16_t>(nodes.count())};
-        for (std::uint32_t i = 0; i < nodes.count(); ++i) {
-            const std::uint32_t node = nodes.node(i);
-            append_row(group, handle, token, node, nodes.targets(i),
-                       choose_entry(group, handle, node, nodes.targets(i), rows_to[node]));
-            ++rows_to[node].done;
-        }
+    for (std::uint32_t token = 0; token < handle.token_count; ++token)
+        add_rows(group, handle, token, rows_to);
+    for (std::uint32_t number = 0; number < handle.row_count; ++number) {
+        const RowInfo& row = handle.rows[number];
+        NodeRows& rows = rows_to[row.node];
+        enter_row(group, handle, number, choose_entry(group, handle, row.node, row.targets, rows));
+        ++rows.done;
     }
 }
 
