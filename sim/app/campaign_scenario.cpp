@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <plait/sim/app/campaign.hpp>
+#include <plait/sim/fabric/random.hpp>
 
 namespace plait::sim {
 namespace {
 
-// SplitMix64: a few lines, and the same numbers with every library.
+// The same numbers with every library.
 class Draw {
   public:
     explicit Draw(uint64_t seed) : state_(seed) {}
@@ -21,12 +22,7 @@ class Draw {
     }
 
   private:
-    uint64_t next() {
-        uint64_t z = state_ += 0x9E3779B97F4A7C15ULL;
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-        return z ^ (z >> 31);
-    }
+    uint64_t next() { return mix64(state_ += golden_gamma); }
     uint64_t state_;
 };
 

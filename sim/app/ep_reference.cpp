@@ -71,6 +71,13 @@ EntryChooser::EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uin
       expected_to_node_(shape.nodes()),
       used_(shape.ranks) {}
 
+EntryChooser::EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uint32_t source,
+                           const Routing& routing)
+    : EntryChooser(shape, policy, source) {
+    for (uint32_t token = 0; token < routing.tokens(source); ++token)
+        expect(routing.experts_of(source, token));
+}
+
 void EntryChooser::expect(std::span<const int16_t> experts) {
     std::set<uint32_t> nodes;
     for (const uint32_t rank : target_ranks(shape_, experts)) nodes.insert(shape_.node_of(rank));

@@ -174,9 +174,7 @@ std::vector<PhasePlan> plan_ep(const Scenario& scenario, const Routing& routing,
     const EpShape shape = shape_of(scenario);
     EpPlanner planner(scenario, shape);
     for (uint32_t source = 0; source < shape.ranks; ++source) {
-        EntryChooser chooser(shape, scenario.ep.entry_policy, source);
-        for (uint32_t token = 0; token < routing.tokens(source); ++token)
-            chooser.expect(routing.experts_of(source, token));
+        EntryChooser chooser(shape, scenario.ep.entry_policy, source, routing);
         for (uint32_t token = 0; token < routing.tokens(source); ++token) {
             for (const auto& row : chooser.next(routing.experts_of(source, token))) planner.add(source, row);
         }

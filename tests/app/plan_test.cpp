@@ -34,9 +34,7 @@ Rows count_rows(const Scenario& scenario) {
     for (auto* counts : {&rows.sent, &rows.entered, &rows.copies_out, &rows.copies_in})
         counts->resize(shape.ranks);
     for (uint32_t source = 0; source < shape.ranks; ++source) {
-        EntryChooser chooser(shape, scenario.ep.entry_policy, source);
-        for (uint32_t token = 0; token < routing.tokens(source); ++token)
-            chooser.expect(routing.experts_of(source, token));
+        EntryChooser chooser(shape, scenario.ep.entry_policy, source, routing);
         for (uint32_t token = 0; token < routing.tokens(source); ++token) {
             for (const auto& row : chooser.next(routing.experts_of(source, token))) {
                 if (row.node != shape.node_of(source)) {

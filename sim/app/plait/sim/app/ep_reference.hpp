@@ -53,11 +53,13 @@ struct NodeRow {
 /// source's local index on, counted for each node; `target` the target that this source has used least so
 /// far, ties to the lowest; `balanced`: each device of the node has an even share of the source's rows
 /// (remainders go to the devices from the source's local index on); of the targets with some of their share
-/// left and less than four rows ahead of the even progress, the one with most of it left, else the device
+/// left and less than one row ahead of the even progress, the one with most of it left, else the device
 /// with most left, ties to the first from the source's local index on.
 class EntryChooser {
   public:
     EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uint32_t source);
+    /// All of the source's tokens are expected.
+    EntryChooser(const EpShape& shape, regmap::EntryPolicy policy, uint32_t source, const Routing& routing);
     /// For `balanced`, before the first next(): a token that will be asked for.
     void expect(std::span<const int16_t> experts);
     /// The rows of the next token, by node.
