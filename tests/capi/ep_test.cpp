@@ -170,23 +170,7 @@ TEST_F(CEp, CallsReachTheDeviceAsGiven) {
     plait_ep_call* call = dispatch(handle, ten_rows());
     ASSERT_EQ(device().posted.size(), 1U);
     const regmap::EpRequest found = device().posted[0].request;
-    regmap::EpRequest expected;
-    expected.opcode = regmap::EpOpcode::dispatch;
-    expected.user_data = found.user_data;
-    expected.tokens = 3;
-    expected.timeout_us = 500;
-    expected.receive_capacity = 10;
-    expected.x = {0x1000, 11, 0};
-    expected.x_scales = {0x2000, 12, 0};
-    expected.topk_idx = {0x3000, 13, 0};
-    expected.topk_weights = {0x4000, 14, 0};
-    expected.recv_x = {0x5000, 15, 0};
-    expected.recv_x_scales = {0x6000, 16, 0};
-    expected.recv_topk_idx = {0x7000, 17, 0};
-    expected.recv_topk_weights = {0x8000, 18, 0};
-    expected.recv_source = {0x9000, 19, 0};
-    expected.result = found.result;
-    EXPECT_EQ(found, expected);
+    EXPECT_EQ(found, expected_dispatch(found));
     finish(call, 4);
 
     const plait_ep_combine_args back = four_rows();

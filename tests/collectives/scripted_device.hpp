@@ -308,4 +308,26 @@ class ScriptedDevice : public DeviceLink {
     bool enabled_ = false;
 };
 
+/// What the device is to get for a dispatch of 3 tokens with room for 10 rows, its buffers at 0x1000, 0x2000,
+/// ... with keys from 11 on; what the host chooses freely is as in `found`.
+inline regmap::EpRequest expected_dispatch(const regmap::EpRequest& found) {
+    regmap::EpRequest expected;
+    expected.opcode = regmap::EpOpcode::dispatch;
+    expected.user_data = found.user_data;
+    expected.tokens = 3;
+    expected.timeout_us = 500;
+    expected.receive_capacity = 10;
+    expected.x = {0x1000, 11, 0};
+    expected.x_scales = {0x2000, 12, 0};
+    expected.topk_idx = {0x3000, 13, 0};
+    expected.topk_weights = {0x4000, 14, 0};
+    expected.recv_x = {0x5000, 15, 0};
+    expected.recv_x_scales = {0x6000, 16, 0};
+    expected.recv_topk_idx = {0x7000, 17, 0};
+    expected.recv_topk_weights = {0x8000, 18, 0};
+    expected.recv_source = {0x9000, 19, 0};
+    expected.result = found.result;
+    return expected;
+}
+
 }  // namespace plait::testing

@@ -77,14 +77,8 @@ TEST(EpCalls, CachedDispatchAfterCachedDispatch) {
     const Routing routing = job.random_routing(24);
     job.round(routing);
     for (int call = 0; call < 3; ++call) {
-        std::vector<Call> calls = job.cached_calls(routing, 0);
-        job.post_all(calls);
-        job.expect_all(calls, Status::ok);
-        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) job.check_dispatch(rank, routing, calls);
-        const std::vector<Call> combine = job.combine_calls(routing, 0);
-        job.post_all(combine);
-        job.expect_all(combine, Status::ok);
-        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) job.check_combine(rank, routing, combine);
+        job.run_dispatch(routing, job.cached_calls(routing, 0));
+        job.run_combine(routing, 0);
     }
     job.expect_nothing_left();
 }
@@ -238,12 +232,7 @@ TEST_P(EpUnevenStart, NoRowIsLeftBehindWhenThePaceFalls) {
         job.create_groups();
         const Routing routing = job.random_routing(14);
         job.round(routing);
-        for (int i = 0; i < 3; ++i) {
-            std::vector<Call> calls = job.cached_calls(routing, 0);
-            job.post_all(calls);
-            job.expect_all(calls, Status::ok);
-            for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) job.check_dispatch(rank, routing, calls);
-        }
+        for (int i = 0; i < 3; ++i) job.run_dispatch(routing, job.cached_calls(routing, 0));
         job.expect_nothing_left();
     }
 }
