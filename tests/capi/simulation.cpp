@@ -1,8 +1,8 @@
 // C programs on simulated devices. Each test runs one SystemC simulation: ctest gives it a process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <random>
 #include <set>
 #include <string>
@@ -139,7 +139,7 @@ class WorstCase {
     }
 
     void route(const Ids& ids) {
-        std::memcpy(topk_idx_.host, ids.data(), ids.size() * sizeof(int64_t));
+        std::copy(ids.begin(), ids.end(), static_cast<int64_t*>(topk_idx_.host));  // of no token too
         plait_ep_routing routing = PLAIT_EP_ROUTING_INIT;
         routing.tokens = static_cast<uint32_t>(ids.size() / topk);
         routing.topk_idx = topk_idx_;
