@@ -61,38 +61,49 @@ bool fits(const Envelope& envelope) {
            envelope.dscp < 64 && envelope.ecn < 4;
 }
 
+/// Cuts `bytes` to the datagram of `length` bytes behind the IP header. Less of it is there when a switch has
+/// trimmed the packet: it leaves the lengths as they were sent.
+DropReason cut_to_datagram(std::span<const std::uint8_t>& bytes, std::size_t header_bytes, std::size_t length,
+                           RoceFrame& result) {
+    bytes = bytes.subspan(header_bytes);
+    if (length <= bytes.size()) {
+        bytes = bytes.first(length);
+        return DropReason::none;
+    }
+    result.trimmed = result.envelope.dscp == dscp_trimmed;
+    return result.trimmed ? DropReason::none : DropReason::truncated;
+}
+
 /// Fills the envelope from the IPv4 header at the start of `bytes` and cuts `bytes` to the UDP datagram.
-DropReason decode_ipv4(std::span<const std::uint8_t>& bytes, Envelope& envelope) {
+DropReason decode_ipv4(std::span<const std::uint8_t>& bytes, RoceFrame& result) {
+    Envelope& envelope = result.envelope;
     if (bytes.size() < Ipv4::size_bytes) return DropReason::truncated;
     const Ipv4 ip = Ipv4::decode(bytes.data());
     if (ip.version != 4 || ip.header_words != 5 || ipv4_checksum(bytes.data()) != 0 || ip.more_fragments ||
         ip.fragment_offset != 0 || ip.total_length < Ipv4::size_bytes) {
         return DropReason::ip_header;
     }
-    if (ip.total_length > bytes.size()) return DropReason::truncated;
     if (ip.protocol != protocol_udp) return DropReason::not_udp;
     envelope.addresses.source = {.is_ipv6 = false, .high = 0, .low = ip.source};
     envelope.addresses.destination = {.is_ipv6 = false, .high = 0, .low = ip.destination};
     envelope.identification = ip.identification;
     envelope.dscp = ip.dscp;
     envelope.ecn = ip.ecn;
-    bytes = bytes.subspan(Ipv4::size_bytes, ip.total_length - Ipv4::size_bytes);
-    return DropReason::none;
+    return cut_to_datagram(bytes, Ipv4::size_bytes, ip.total_length - Ipv4::size_bytes, result);
 }
 
-DropReason decode_ipv6(std::span<const std::uint8_t>& bytes, Envelope& envelope) {
+DropReason decode_ipv6(std::span<const std::uint8_t>& bytes, RoceFrame& result) {
+    Envelope& envelope = result.envelope;
     if (bytes.size() < Ipv6::size_bytes) return DropReason::truncated;
     const Ipv6 ip = Ipv6::decode(bytes.data());
     if (ip.version != 6) return DropReason::ip_header;
-    if (ip.payload_length > bytes.size() - Ipv6::size_bytes) return DropReason::truncated;
     if (ip.next_header != protocol_udp) return DropReason::not_udp;
     envelope.addresses.source = {.is_ipv6 = true, .high = ip.source_high, .low = ip.source_low};
     envelope.addresses.destination = {
         .is_ipv6 = true, .high = ip.destination_high, .low = ip.destination_low};
     envelope.dscp = ip.dscp;
     envelope.ecn = ip.ecn;
-    bytes = bytes.subspan(Ipv6::size_bytes, ip.payload_length);
-    return DropReason::none;
+    return cut_to_datagram(bytes, Ipv6::size_bytes, ip.payload_length, result);
 }
 
 /// Checks the datagram's lengths and ports and finds BTH and body; the ICRC is the caller's.
@@ -100,11 +111,12 @@ DropReason decode_udp(std::span<const std::uint8_t> datagram, RoceFrame& result)
     if (datagram.size() < Udp::size_bytes) return DropReason::truncated;
     const Udp udp = Udp::decode(datagram.data());
     if (udp.destination_port != udp_port) return DropReason::not_udp;
-    if (udp.length != datagram.size()) return DropReason::length;
+    if (!result.trimmed && udp.length != datagram.size()) return DropReason::length;
     constexpr std::size_t overhead = Udp::size_bytes + Bth::size_bytes + icrc_bytes;
     if (datagram.size() < overhead) return DropReason::truncated;
     result.envelope.source_port = udp.source_port;
     result.bth = Bth::decode(datagram.data() + Udp::size_bytes);
+    if (result.trimmed) return DropReason::none;
     const std::size_t padded = datagram.size() - overhead;
     if (padded % 4 != 0 || result.bth.pad_count > padded) return DropReason::length;
     result.body = datagram.subspan(Udp::size_bytes + Bth::size_bytes, padded - result.bth.pad_count);
@@ -116,6 +128,14 @@ std::uint32_t load_little_endian(const std::uint8_t* in) {
            std::uint32_t{in[3]} << 24;
 }
 
+DropReason check_icrc(std::span<const std::uint8_t> frame, std::size_t ip_bytes) {
+    const std::size_t end = Ethernet::size_bytes + ip_bytes;
+    if (frame.size() > std::max(end, shortest_frame_bytes)) return DropReason::length;
+    const std::uint32_t expected = engines::icrc(frame.subspan(Ethernet::size_bytes, ip_bytes - icrc_bytes));
+    return load_little_endian(frame.data() + end - icrc_bytes) == expected ? DropReason::none
+                                                                           : DropReason::icrc;
+}
+
 DropReason decode_layers(std::span<const std::uint8_t> frame, RoceFrame& result) {
     if (frame.size() < Ethernet::size_bytes) return DropReason::truncated;
     const Ethernet ethernet = Ethernet::decode(frame.data());
@@ -125,23 +145,19 @@ DropReason decode_layers(std::span<const std::uint8_t> frame, RoceFrame& result)
     if (!is_ipv6 && ethernet.ethertype != ethertype_ipv4) return DropReason::ethertype;
 
     std::span<const std::uint8_t> datagram = frame.subspan(Ethernet::size_bytes);
-    DropReason reason =
-        is_ipv6 ? decode_ipv6(datagram, result.envelope) : decode_ipv4(datagram, result.envelope);
+    DropReason reason = is_ipv6 ? decode_ipv6(datagram, result) : decode_ipv4(datagram, result);
     if (reason == DropReason::none) reason = decode_udp(datagram, result);
+    if (reason == DropReason::none && !result.trimmed)
+        reason = check_icrc(frame, (is_ipv6 ? Ipv6::size_bytes : Ipv4::size_bytes) + datagram.size());
     if (reason != DropReason::none) return reason;
-
-    const std::size_t ip_bytes = (is_ipv6 ? Ipv6::size_bytes : Ipv4::size_bytes) + datagram.size();
-    const std::size_t end = Ethernet::size_bytes + ip_bytes;
-    if (frame.size() > std::max(end, shortest_frame_bytes)) return DropReason::length;
-    const std::uint32_t expected = engines::icrc(frame.subspan(Ethernet::size_bytes, ip_bytes - icrc_bytes));
-    if (load_little_endian(frame.data() + end - icrc_bytes) != expected) return DropReason::icrc;
 
     const auto opcode = static_cast<Opcode>(result.bth.opcode);
     if (!is_known(opcode)) return DropReason::opcode;
     // There is one partition, the default one; the top bit is the membership and either is welcome.
     if (result.bth.version != 0 || (result.bth.partition_key & 0x7fffU) != 0x7fffU)
         return DropReason::malformed;
-    if (result.body.size() < rc_extension_bytes(opcode).value_or(0)) return DropReason::truncated;
+    if (!result.trimmed && result.body.size() < rc_extension_bytes(opcode).value_or(0))
+        return DropReason::truncated;
     return DropReason::none;
 }
 
@@ -182,6 +198,26 @@ std::size_t encode_roce(const Envelope& envelope, Bth bth, std::span<const std::
     const std::uint32_t crc = engines::icrc({out.data() + Ethernet::size_bytes, ip_bytes - icrc_bytes});
     for (unsigned shift = 0; shift < 32; shift += 8) *next++ = static_cast<std::uint8_t>(crc >> shift);
     return frame_size;
+}
+
+std::size_t trim_frame(std::span<std::uint8_t> frame) {
+    if (frame.size() <= trimmed_frame_bytes) return 0;
+    std::uint8_t* const ip = frame.data() + Ethernet::size_bytes;
+    if (Ethernet::decode(frame.data()).ethertype == ethertype_ipv6) {
+        Ipv6 header = Ipv6::decode(ip);
+        header.dscp = dscp_trimmed;
+        header.encode(ip);
+        return trimmed_frame_bytes;
+    }
+    Ipv4 header = Ipv4::decode(ip);
+    const bool sound = ipv4_checksum(ip) == 0;
+    header.dscp = dscp_trimmed;
+    header.checksum = 0;
+    header.encode(ip);
+    header.checksum =
+        static_cast<std::uint16_t>(ipv4_checksum(ip) ^ (sound ? 0U : 1U));  // no bad one turns good
+    header.encode(ip);
+    return trimmed_frame_bytes;
 }
 
 RoceFrame decode_roce(std::span<const std::uint8_t> frame) {

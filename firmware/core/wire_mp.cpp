@@ -328,7 +328,12 @@ DecodedFrame decode_frame(std::span<const std::uint8_t> frame) {
     packet.ack_request = roce.bth.ack_request;
     packet.qpn = roce.bth.destination_qp;
     packet.psn = roce.bth.psn;
+    packet.trimmed = roce.trimmed;
     result.addresses = roce.envelope.addresses;
+    if (roce.trimmed) {  // no packet without payload is so long that it would be cut
+        if (!is_data(opcode)) result.reason = DropReason::malformed;
+        return result;
+    }
     HeaderReader headers(roce.body);
     result.reason = take_headers(headers, packet);
     if (!headers.complete()) result.reason = DropReason::truncated;

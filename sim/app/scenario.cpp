@@ -30,6 +30,7 @@ void read_scale_out(TableReader table, ScaleOutOptions& fabric, const TopologyOp
     table.integer("cable_ns", fabric.cable_ns, 0, 1'000'000);
     table.integer("buffer_bytes", fabric.buffer_bytes, 8192, 1U << 30);
     table.integer("ecn_threshold_bytes", fabric.ecn_threshold_bytes, 0, 1U << 30);
+    table.boolean("trimming", fabric.trimming);
     table.number("loss", fabric.loss, 0, 1);
     table.number("corruption", fabric.corruption, 0, 1);
     table.number("duplication", fabric.duplication, 0, 1);

@@ -38,6 +38,7 @@ void collect_counters(World& world, const WorldStatistics& sum) {
     put(outcome.counters, "planes_restored", transport.planes_restored);
     put(outcome.counters, "qp_errors", transport.qp_errors);
     put(outcome.counters, "ecn_marks", world.cluster.fabric().totals().ecn_marks);
+    put(outcome.counters, "trimmed", world.cluster.fabric().totals().trimmed);
     put(outcome.counters, "host_faults", sum.devices.host_faults);
     put(outcome.counters, "packet_memory_refused", sum.devices.packet_memory_refused);
     put(outcome.counters, "scale_up_waited", sum.devices.scale_up_waited);

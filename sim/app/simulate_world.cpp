@@ -22,6 +22,7 @@ FabricConfig fabric_config(const Scenario& scenario) {
     config.cable_ns = from.cable_ns;
     config.buffer_bytes = from.buffer_bytes;
     config.ecn_threshold_bytes = from.ecn_threshold_bytes;
+    config.trim_bytes = from.trimming ? wire_bytes(regmap::trimmed_frame_bytes) : 0;
     config.faults =
         FaultConfig{from.loss, from.corruption, from.duplication, from.reordering, from.reordering_delay_ns};
     config.seed = scenario.seed;

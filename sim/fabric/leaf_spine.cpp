@@ -42,7 +42,9 @@ LeafSpine::LeafSpine(EventQueue& queue, const FabricConfig& config)
       switch_latency_ps_(config.switch_latency_ns * 1000),
       buffer_ps_(clock_.time_ps(config.buffer_bytes)),
       ecn_threshold_ps_(clock_.time_ps(config.ecn_threshold_bytes)),
+      trim_buffer_ps_(clock_.time_ps(config.trim_buffer_bytes)),
       ports_(topology_.ports()),
+      trim_queues_(config.trim_bytes != 0 ? topology_.ports() : 0),
       drops_(topology_.ports()),
       spine_masks_(size_t{topology_.planes} * topology_.leaves,
                    topology_.spines == 64 ? UINT64_MAX : (uint64_t{1} << topology_.spines) - 1),
@@ -78,6 +80,7 @@ Slot LeafSpine::transmit(uint32_t device, FabricPacket* packet, uint64_t ready_p
     packet->source = device;
     packet->ecn = false;
     packet->corrupt = false;
+    packet->trimmed = false;
     ++totals_.offered;
     const uint32_t port = topology_.device_to_leaf(device, packet->plane);
     const Slot slot = ports_[port].enqueue(std::max(ready_ps, queue_.now_ps()),
@@ -112,8 +115,8 @@ void LeafSpine::forward(FabricPacket* packet, uint32_t port_number, EventQueue::
     const uint64_t enqueue_ps = queue_.now_ps() + switch_latency_ps_;
     const uint64_t backlog_ps = port.backlog_ps(enqueue_ps);
     const uint64_t duration_ps = clock_.time_ps(packet->size_bytes);
-    if (backlog_ps + duration_ps > buffer_ps_) {
-        drop(packet, port_number, DropReason::queue_full);
+    if (packet->trimmed || backlog_ps + duration_ps > buffer_ps_) {
+        trim(packet, port_number, enqueue_ps, arrival);
         return;
     }
     if (backlog_ps > ecn_threshold_ps_) {
@@ -122,6 +125,41 @@ void LeafSpine::forward(FabricPacket* packet, uint32_t port_number, EventQueue::
         ++totals_.ecn_marks;
     }
     depart(packet, port_number, port.enqueue(enqueue_ps, duration_ps, packet->size_bytes), arrival);
+}
+
+// The way of a packet that found the queue full, here or at a switch before. What is left of it goes ahead of
+// the queue, behind the packet that is on the wire, which is taken to have just begun and to be as long as
+// this one was; those in the queue keep the times they were given, those to come are later by its length.
+void LeafSpine::trim(FabricPacket* packet, uint32_t port_number, uint64_t enqueue_ps,
+                     EventQueue::Handler arrival) {
+    if (trim_queues_.empty()) {
+        drop(packet, port_number, DropReason::queue_full);
+        return;
+    }
+    OutputPort& port = ports_[port_number];
+    TrimQueue& queue = trim_queues_[port_number];
+    if (queue.epoch != port.epoch) {
+        queue.epoch = port.epoch;
+        queue.free_ps = 0;
+    }
+    const uint64_t on_wire_ps = std::min(port.backlog_ps(enqueue_ps), clock_.time_ps(packet->size_bytes));
+    const uint64_t start_ps = std::max(enqueue_ps + on_wire_ps, queue.free_ps);
+    const uint32_t left_bytes = std::min(packet->size_bytes, config_.trim_bytes);
+    const uint64_t duration_ps = clock_.time_ps(left_bytes);
+    if (start_ps + duration_ps > enqueue_ps + on_wire_ps + trim_buffer_ps_) {
+        drop(packet, port_number, DropReason::queue_full);
+        return;
+    }
+    if (left_bytes < packet->size_bytes) {
+        packet->size_bytes = left_bytes;
+        packet->trimmed = true;
+        packet->ecn = true;
+        ++queue.trimmed;
+        ++totals_.trimmed;
+    }
+    queue.free_ps = start_ps + duration_ps;
+    port.enqueue(enqueue_ps, duration_ps, left_bytes);
+    depart(packet, port_number, {start_ps, queue.free_ps}, arrival);
 }
 
 void LeafSpine::drop(FabricPacket* packet, uint32_t port, DropReason reason) {
@@ -273,8 +311,13 @@ void LeafSpine::arrive_at_device(void* object, uint64_t argument) {
 
 PortStatistics LeafSpine::port_statistics(uint32_t number) const {
     const OutputPort& port = ports_.at(number);
-    return {port.packets, port.bytes,    port.ecn_marks, clock_.bytes(port.max_backlog_ps),
-            port.busy_ps, drops_[number]};
+    return {port.packets,
+            port.bytes,
+            port.ecn_marks,
+            clock_.bytes(port.max_backlog_ps),
+            port.busy_ps,
+            drops_[number],
+            trim_queues_.empty() ? 0 : trim_queues_[number].trimmed};
 }
 
 }  // namespace plait::sim

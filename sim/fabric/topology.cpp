@@ -57,6 +57,11 @@ std::string validate(const FabricConfig& config) {
         return "ecn_threshold_bytes is " + number(config.ecn_threshold_bytes) + ", more than the buffer's " +
                number(config.buffer_bytes);
     }
+    if (config.trim_bytes > config.trim_buffer_bytes || config.trim_buffer_bytes > 1U << 30) {
+        return "trim_bytes is " + number(config.trim_bytes) +
+               ", not 0 to trim_buffer_bytes = " + number(config.trim_buffer_bytes) +
+               ", or that is more than " + number(1U << 30);
+    }
     return FaultInjector::validate(config.faults);
 }
 

@@ -109,6 +109,7 @@ void DeviceModel::plane_arrived(PlanePacket& packet) {
     firmware::Packet& header = packet.header;
     header.plane = packet.plane;
     header.congestion = packet.ecn;
+    header.trimmed = packet.trimmed;
     const firmware::ReceivePipe::Judgement judgement = receive_pipe_.judge(header);
     if (judgement.reason != regmap::DropReason::none) {
         count_drop(judgement.reason);
@@ -129,10 +130,11 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
         const auto spread = static_cast<uint32_t>(
             engines::psn_diff(receive_pipe_.window(header.qpn).highest(), verdict.cumulative_psn));
         counters_.window_high_water = std::max(counters_.window_high_water, spread);
-        if (packet.payload.length != 0) {
+        if (packet.payload.length != 0 && !packet.trimmed) {
             event.buffer = packet_memory_.allocate(packet.payload, PacketMemory::Use::refusable);
         }
-        if (header.opcode == firmware::Opcode::mp_ep_control && !packet.payload.is_virtual()) {
+        if (header.opcode == firmware::Opcode::mp_ep_control && !packet.trimmed &&
+            !packet.payload.is_virtual()) {
             event.control = {packet.payload.bytes(), packet.payload.length};
         }
     }
@@ -144,11 +146,11 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
     }
 }
 
-// Only here do frame bytes exist: the packet is written out, bits are flipped, and the receiver's decoder
-// judges. The flips spare the Ethernet header, whose check is the link's FCS.
+// Only here do frame bytes exist: the packet is written out, bits are flipped, a switch cuts it if one did,
+// and the receiver's decoder judges. The flips spare the Ethernet header, whose check is the link's FCS.
 bool DeviceModel::survives_corruption(PlanePacket& packet) {
     counters_.scale_out_corrupt.add(packet.size_bytes);
-    const firmware::Packet& header = packet.header;
+    firmware::Packet& header = packet.header;
     const auto addresses =
         firmware::fabric_addresses(header.source_device, header.destination_device, packet.plane);
     if (!addresses || (packet.payload.length != 0 && packet.payload.is_virtual())) {
@@ -168,12 +170,21 @@ bool DeviceModel::survives_corruption(PlanePacket& packet) {
         const uint64_t bit = first_bit + bit_errors_.uniform(length * 8 - first_bit);
         frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1U << bit % 8);
     }
-    const regmap::DropReason reason = firmware::decode_frame(std::span(frame).first(length)).reason;
-    if (reason != regmap::DropReason::none) {
-        count_drop(reason);
+    const size_t left = packet.trimmed ? firmware::trim_frame(std::span(frame).first(length)) : length;
+    const firmware::DecodedFrame decoded = firmware::decode_frame(std::span(frame).first(left));
+    if (decoded.reason != regmap::DropReason::none) {
+        count_drop(decoded.reason);
+        return false;
     }
-    // What passes was changed only where the ICRC does not look and nothing is read.
-    return reason == regmap::DropReason::none;
+    // A whole frame that passes was changed only where the ICRC does not look and nothing is read. Of a
+    // trimmed one the queue pair gets what is there.
+    if (packet.trimmed) {
+        const auto source = firmware::fabric_port(decoded.addresses.source);
+        header = decoded.packet;
+        header.source_device = source ? source->device : UINT32_MAX;
+        header.destination_device = device_;
+    }
+    return true;
 }
 
 void DeviceModel::plane_changed(uint8_t plane, bool up) {

@@ -337,7 +337,7 @@ TEST(Scenario, EveryOneWeShipIsGoodAndCanBePlanned) {
     }
     EXPECT_EQ(names, (std::vector<std::string>{"alltoall", "ep16", "ep32", "ep64", "ep64-accumulators",
                                                "ep64-decode", "ep64-full", "ep64-policies", "ep8", "incast",
-                                               "lossy", "permutation", "plane-down"}));
+                                               "incast-trimming", "lossy", "permutation", "plane-down"}));
 }
 
 TEST(Scenario, PlaneDownLastsAtLeastSixMilliseconds) {

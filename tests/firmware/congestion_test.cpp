@@ -57,6 +57,26 @@ TEST(Congestion, AQueueEndsTheStartForGood) {
     EXPECT_EQ(window.bytes(), 63'760U);
 }
 
+TEST(Congestion, EachTrimmedPacketTakesItsLength) {
+    CongestionWindow window = started();
+    EXPECT_TRUE(window.on_trimmed(mtu + 100));
+    EXPECT_TRUE(window.on_trimmed(mtu + 100));  // in the same round trip
+    EXPECT_EQ(window.bytes(), started_bytes - 2 * (mtu + 100));
+    while (window.on_trimmed(mtu)) EXPECT_GE(window.bytes(), mtu);
+    EXPECT_EQ(window.bytes(), mtu);
+    window.set_floor(4);
+    EXPECT_FALSE(window.on_trimmed(mtu));
+    EXPECT_EQ(window.bytes(), 4 * mtu);
+}
+
+TEST(Congestion, ATrimmedPacketEndsTheStart) {
+    CongestionWindow window = made();
+    EXPECT_TRUE(window.on_trimmed(mtu));  // 7 MTU = 28'672 are left
+    // No delay: 4 MTU + 28'672 / 8 = 19'968 for a window, not all of it.
+    window.on_ack(28'672, base_rtt_ns, false, 0);
+    EXPECT_EQ(window.bytes(), 28'672U + 19'968U);
+}
+
 TEST(Congestion, AMarkEndsTheStart) {
     CongestionWindow window = made();
     window.on_ack(initial, base_rtt_ns, true, 0);

@@ -48,6 +48,23 @@ TEST_F(ReceivePipeTest, PartsMustLieAsTheSenderCutsThem) {
         << "an empty part of a message that has bytes";
 }
 
+TEST_F(ReceivePipeTest, ATrimmedPacketIsJudgedByItsFirstHeadersAlone) {
+    Packet packet = part(1, 77, 5);  // as nobody sends it: none of that is looked at
+    packet.psn = 103;
+    EXPECT_EQ(pipe_.judge(packet).reason, DropReason::length);
+    packet.trimmed = true;
+    const ReceivePipe::Judgement judgement = pipe_.judge(packet);
+    EXPECT_EQ(judgement.reason, DropReason::none);
+    EXPECT_EQ(judgement.window.verdict, engines::Verdict::accept);
+    pipe_.refuse(5, 103);
+    EXPECT_FALSE(pipe_.window(5).received(103));
+    packet.source_device = 8;
+    EXPECT_EQ(pipe_.judge(packet).reason, DropReason::peer_mismatch);
+    packet.source_device = 9;
+    packet.opcode = Opcode::mp_ack;
+    EXPECT_EQ(pipe_.judge(packet).reason, DropReason::malformed);
+}
+
 TEST_F(ReceivePipeTest, ControlMessagesAreWholeAndSmall) {
     Packet packet = part(0, 1024, 1024);
     packet.opcode = Opcode::mp_ep_control;

@@ -71,6 +71,20 @@ class Faults(unittest.TestCase):
                 with self.subTest(seed=seed, ep=scenario is EP):
                     self.all_right(scenario.format(impairment=impairment, faults=""), "--seed", seed)
 
+    def test_trimmed_packets_come_again_even_where_bits_are_flipped(self):
+        impairment = ("trimming = true\nbuffer_bytes = 8192\necn_threshold_bytes = 4096\ncorruption = {}\n"
+                      "leaf_down_ports = 4\nleaf_up_ports = 1")  # four to one
+        for scenario in (FLOWS, EP):
+            for rate in (0, 0.03):
+                for seed in SEEDS:
+                    with self.subTest(seed=seed, ep=scenario is EP, corruption=rate):
+                        report = self.all_right(scenario.format(impairment=impairment.format(rate), faults=""),
+                                                "--seed", seed)
+                        drops = report["runs"][0]["drops"]
+                        self.assertGreater(drops["trimmed"], 0)
+                        self.assertEqual("icrc" in drops, rate != 0)
+                        self.assertNotIn("lost_in_fabric", drops)
+
     def test_a_single_packet_lost(self):
         for nth in (1, 2, 100):
             fault = f'[[fault]]\nat_us = 0\nwhat = "lose_nth"\nsource = 0\ndestination = 4\nnth = {nth}\n'

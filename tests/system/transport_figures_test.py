@@ -1,4 +1,4 @@
-"""What loss and a plane that fails may cost."""
+"""What loss, overload and a plane that fails may cost."""
 
 import unittest
 
@@ -18,6 +18,20 @@ class TransportFigures(unittest.TestCase):
         for variant, share in LOSSY.items():
             with self.subTest(variant):
                 self.assertGreaterEqual(goodput[variant], share * goodput["no loss"])
+
+    def test_trimming_spares_an_incast_its_timeouts(self):
+        result, report, _ = run("incast-trimming")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertTrue(report["verified"])
+        lost, trimmed = report["runs"]
+        self.assertGreater(lost["drops"]["lost_in_fabric"], 1000)
+        self.assertGreater(lost["counters"]["timeouts"], 100)
+        self.assertGreater(trimmed["counters"]["trimmed"], 1000)
+        self.assertEqual(trimmed["drops"], {"trimmed": trimmed["counters"]["trimmed"]})  # nothing else is lost
+        self.assertEqual(trimmed["counters"]["retransmitted"], trimmed["counters"]["trimmed"])
+        self.assertEqual(trimmed["counters"]["timeouts"], 0)
+        for figure in ("time_us_max", "time_us_mean", "victim_time_us"):
+            self.assertLessEqual(trimmed["flows"][figure], lost["flows"][figure], figure)
 
     def test_a_plane_down_costs_its_share(self):
         result, report, _ = run("plane-down")

@@ -1,6 +1,5 @@
 #pragma once
-// How many bytes a queue pair may have in flight: the window rules of NSCC (Ultra Ethernet 1.0) without
-// trimming.
+// How many bytes a queue pair may have in flight: the window rules of NSCC (Ultra Ethernet 1.0).
 
 #include <algorithm>
 #include <cstdint>
@@ -82,6 +81,15 @@ class CongestionWindow {
     /// The receiver had no room for a packet: a quarter less, at most once a base round trip.
     constexpr void on_refusal(std::uint64_t now_ns) {
         if (may_decrease(now_ns)) set(window_ - window_ / 4);
+    }
+
+    /// A switch had no room for a packet of `bytes`: they are too much. Each of a burst says so. False: the
+    /// window cannot shrink any more.
+    constexpr bool on_trimmed(std::uint64_t bytes) {
+        starting_ = false;
+        const std::uint64_t before = window_;
+        set(window_ - std::min(bytes, window_));
+        return window_ != before;
     }
 
     /// Nothing came back for a retransmission time-out.

@@ -89,10 +89,11 @@ struct PortStatusHeader {
 /// (`rtl_models/regmap/wire.toml`).
 struct Packet {
     Opcode opcode = Opcode::mp_write;
-    std::uint8_t plane = 0;           ///< Plane it leaves or came by.
-    std::uint16_t entropy = 0;        ///< UDP source port.
-    bool congestion = false;          ///< ECN: congestion experienced (received packets).
-    bool ack_request = false;         ///< The receiver shall acknowledge at once.
+    std::uint8_t plane = 0;     ///< Plane it leaves or came by.
+    std::uint16_t entropy = 0;  ///< UDP source port.
+    bool congestion = false;    ///< ECN: congestion experienced (received packets).
+    bool trimmed = false;       ///< A switch cut it (received packets): what is behind the BTH means nothing.
+    bool ack_request = false;   ///< The receiver shall acknowledge at once.
     std::uint16_t payload_bytes = 0;  ///< Without pad.
     std::uint32_t source_device = 0;  ///< Fabric numbers; IP addresses on the wire.
     std::uint32_t destination_device = 0;

@@ -191,7 +191,7 @@ class Transport {
     void check_doubts(QueuePair& qp);
     void requeue(QueuePair& qp, std::uint16_t index);
     void packet_lost(QueuePair& qp, std::uint16_t index);
-    void pause(QueuePair& qp);
+    void pause(QueuePair& qp, NackReason reason);
 
     // transport_paths.hpp
     void exclude(QueuePair& qp, std::uint32_t planes);

@@ -58,11 +58,12 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     make_ready(qp);
 }
 
-/// Of the causing packet, if it was sent once, by this path, and is not acknowledged yet; 0 otherwise.
+/// Of the causing packet, if it was sent once, by this path, and is not acknowledged yet; 0 otherwise. What
+/// is left of a trimmed packet passes the queues, so its time says nothing about them.
 template <class Context>
 std::uint32_t Transport<Context>::round_trip_ns(const QueuePair& qp, const Packet& packet,
                                                 std::int64_t cause) const {
-    if (cause < 0 || packet.ack.entropy == 0) return 0;
+    if (cause < 0 || packet.ack.entropy == 0 || packet.ack.reason == NackReason::trimmed) return 0;
     const PacketEntry& entry = qp.rings->packets[slot_of(qp.base + static_cast<std::uint64_t>(cause))];
     if (entry.state != PacketState::in_flight || entry.transmissions != 1 || entry.plane != packet.ack.plane)
         return 0;
@@ -171,10 +172,15 @@ void Transport<Context>::on_nack(QueuePair& qp, NackReason reason, std::uint64_t
     }
     requeue(qp, slot);
     qp.progress_ns = now_ns();
-    if (reason == NackReason::trimmed || reason == NackReason::no_buffer) qp.congestion.on_refusal(now_ns());
-    if (reason == NackReason::trimmed) return;  // it may go again at once
+    if (reason ==
+        NackReason::trimmed) {  // it may go again at once, if that leaves less under way than before
+        const std::uint32_t bytes = packet_bytes(qp, qp.rings->messages[entry.message], entry.offset);
+        if (!qp.congestion.on_trimmed(bytes + overhead_bytes)) pause(qp, reason);
+        return;
+    }
+    if (reason == NackReason::no_buffer) qp.congestion.on_refusal(now_ns());
     qp.cautious = reason == NackReason::receiver_not_ready || reason == NackReason::unknown_operation;
-    pause(qp);
+    pause(qp, reason);
 }
 
 }  // namespace plait::firmware

@@ -14,8 +14,8 @@ constexpr DropReason drop_reason_of(NackReason reason) {
         case NackReason::receiver_not_ready: return DropReason::receiver_not_ready;
         case NackReason::remote_access: return DropReason::remote_access;
         case NackReason::unknown_operation: return DropReason::unknown_operation;
+        case NackReason::trimmed: return DropReason::trimmed;
         case NackReason::none:
-        case NackReason::trimmed:
         case NackReason::invalid_request: break;
     }
     return DropReason::malformed;
@@ -58,6 +58,10 @@ void Transport<Context>::on_packet(const PacketEvent& event) {
 template <class Context>
 void Transport<Context>::on_data(QueuePair& qp, const PacketEvent& event) {
     const Packet& packet = event.packet;
+    if (packet.trimmed && event.window.verdict != engines::Verdict::duplicate) {
+        refuse(qp, event, NackReason::trimmed);
+        return;
+    }
     if (qp.state == QpState::error) {
         refuse(qp, event, NackReason::invalid_request);
         return;

@@ -163,13 +163,14 @@ void Transport<Context>::packet_lost(QueuePair& qp, std::uint16_t index) {
     probe_soon(qp);
 }
 
-/// The peer asked to be tried later: the queue pair is silent for 2 .. 10 us, longer with each refusal in a
-/// row.
+/// The peer asked to be tried later: the queue pair is silent for 4 .. 10 us, longer with each refusal in a
+/// row. After trimming up to 32 us: there are more senders than packets that the network can hold.
 template <class Context>
-void Transport<Context>::pause(QueuePair& qp) {
+void Transport<Context>::pause(QueuePair& qp, NackReason reason) {
     const std::uint64_t now = now_ns();
     if (now >= qp.pause_until_ns && qp.refusals < 4) ++qp.refusals;
-    qp.pause_until_ns = now + std::uint64_t{min_backoff_ns} * (qp.refusals + 1U);
+    const std::uint64_t factor = reason == NackReason::trimmed ? 1U << qp.refusals : qp.refusals + 1U;
+    qp.pause_until_ns = now + min_backoff_ns * factor;
     arm(qp, qp.pause_until_ns);
 }
 

@@ -41,6 +41,7 @@ struct Envelope {
 /// A frame that was taken apart. With a `reason` other than none the rest means nothing.
 struct RoceFrame {
     DropReason reason = DropReason::none;
+    bool trimmed = false;  ///< A switch cut it: there is no body, and no ICRC that would prove the rest.
     Envelope envelope;
     regmap::Bth bth;
     std::span<const std::uint8_t>
@@ -56,8 +57,13 @@ std::size_t encode_roce(const Envelope& envelope, regmap::Bth bth, std::span<con
 
 /// Takes apart a frame of which nothing is believed. Ethernet padding up to the 60 bytes of the shortest
 /// frame is accepted behind the IP packet, nothing else is. The ICRC is checked before the opcode is looked
-/// at.
+/// at. A frame that is shorter than its IP header says is trimmed if its code point says so, else truncated.
 RoceFrame decode_roce(std::span<const std::uint8_t> frame);
+
+/// What a switch that trims makes of the frame of an IP packet: marks it and returns the bytes that are left,
+/// from its beginning. 0, and nothing changed: it is not longer than that, so the switch lets it be. Here for
+/// those who model a switch.
+std::size_t trim_frame(std::span<std::uint8_t> frame);
 
 /// Bytes of the extension headers of an RC or UD opcode (InfiniBand Architecture Specification, section 9.2,
 /// table 38); nullopt for opcodes of other transports.

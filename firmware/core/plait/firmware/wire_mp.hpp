@@ -37,7 +37,8 @@ std::size_t encode_frame(const Packet& packet, const FrameAddresses& addresses,
                          std::span<const std::uint8_t> payload, std::span<std::uint8_t> out);
 
 /// Takes apart a frame of which nothing is believed. The packet's `plane` and device numbers stay 0: the
-/// caller knows the port it came by and whose addresses these are.
+/// caller knows the port it came by and whose addresses these are. Of a trimmed packet only what the BTH and
+/// the headers before it say is filled in, and nothing proves it.
 DecodedFrame decode_frame(std::span<const std::uint8_t> frame);
 
 }  // namespace plait::firmware

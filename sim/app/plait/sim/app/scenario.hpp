@@ -56,7 +56,8 @@ struct ScaleOutOptions {
     uint64_t cable_ns = 50;
     uint32_t buffer_bytes = 256 * 1024;
     uint32_t ecn_threshold_bytes = 64 * 1024;
-    double loss = 0;  ///< Probabilities for each packet, end to end.
+    bool trimming = false;  ///< Switches cut what does not fit, instead of losing it.
+    double loss = 0;        ///< Probabilities for each packet, end to end.
     double corruption = 0;
     double duplication = 0;
     double reordering = 0;             ///< Fraction of packets that are delayed.

@@ -23,6 +23,7 @@ struct FabricTotals {
     uint64_t not_duplicated = 0;  // chosen for duplication, but the packet has no clone()
     uint64_t delayed = 0;
     uint64_t ecn_marks = 0;
+    uint64_t trimmed = 0;
     std::array<uint64_t, drop_reason_count> dropped{};
 
     uint64_t dropped_total() const;
@@ -32,8 +33,8 @@ struct FabricTotals {
 // One event a hop: a packet that has arrived at a switch completely is looked up, waits switch_latency_ns,
 // and takes its place in the output queue, whose departure times are known at once. Packets between devices
 // of one leaf turn there; the others cross the spine that a hash of (seed, plane, entropy, source,
-// destination) selects. Data and control packets share the queues. Loopback (destination = source) turns at
-// the leaf.
+// destination) selects. Data and control packets share the queues; what does not fit is lost or, with
+// trim_bytes, cut and sent on ahead of the queues. Loopback (destination = source) turns at the leaf.
 class LeafSpine {
   public:
     static std::string validate(const FabricConfig& config) { return sim::validate(config); }
@@ -107,6 +108,7 @@ class LeafSpine {
     void route(FabricPacket* packet);
     void forward(FabricPacket* packet, uint32_t port, EventQueue::Handler arrival);
     void depart(FabricPacket* packet, uint32_t port, Slot slot, EventQueue::Handler arrival);
+    void trim(FabricPacket* packet, uint32_t port, uint64_t enqueue_ps, EventQueue::Handler arrival);
     void drop(FabricPacket* packet, uint32_t port, DropReason reason);
 
     Element& element(const Link& link);
@@ -125,7 +127,9 @@ class LeafSpine {
     const uint64_t switch_latency_ps_;
     const uint64_t buffer_ps_;         // the buffer as the time it takes to drain
     const uint64_t ecn_threshold_ps_;  // likewise
+    const uint64_t trim_buffer_ps_;    // likewise
     std::vector<OutputPort> ports_;
+    std::vector<TrimQueue> trim_queues_;  // for each port; empty when nothing is trimmed
     std::vector<std::array<uint64_t, drop_reason_count>> drops_;  // for each port
     std::vector<uint64_t> spine_masks_;  // for each plane and leaf: spines that it knows to be reachable
     std::vector<FabricReceiver> receivers_;

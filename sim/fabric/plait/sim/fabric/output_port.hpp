@@ -39,6 +39,7 @@ struct PortStatistics {
     uint64_t max_queue_bytes = 0;  // waiting, the packet being sent included
     uint64_t busy_ps = 0;
     std::array<uint64_t, drop_reason_count> drops{};
+    uint64_t trimmed = 0;  // cut here
 };
 
 // One direction of a link and the queue in front of it. The state of the link is a count of its changes, odd
@@ -81,5 +82,13 @@ struct OutputPort {
     }
 };
 static_assert(sizeof(OutputPort) <= 64, "one cache line a port");
+
+// The queue of a port for what has been trimmed, which goes ahead of the other one. Apart, since few ports
+// ever have anything in it.
+struct TrimQueue {
+    uint64_t free_ps = 0;
+    uint64_t trimmed = 0;
+    uint32_t epoch = 0;  // of the port at that time: the queue is lost with the other one
+};
 
 }  // namespace plait::sim

@@ -51,6 +51,7 @@ struct FabricPacket {
     bool ecn = false;      // set by a port whose queue exceeds the threshold
     bool control = false;  // small and without payload (ACK, credit); shares the queues of the data packets
     bool corrupt = false;  // bits were flipped on the way: its ICRC is wrong
+    bool trimmed = false;  // a switch cut the payload off; size_bytes is what is left
 
     // The fabric's own: where the packet is.
     uint32_t fabric_port = 0;

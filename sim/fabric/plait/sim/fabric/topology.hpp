@@ -21,6 +21,10 @@ struct FabricConfig {
     uint64_t cable_ns = 50;
     uint32_t buffer_bytes = 256 * 1024;        // of every output port of a switch
     uint32_t ecn_threshold_bytes = 64 * 1024;  // a packet that finds more than this is marked
+    // Not 0: a packet that finds the buffer full is cut to this many bytes on the wire, if it is longer, and
+    // goes on ahead of all that was not cut. 0: it is lost.
+    uint32_t trim_bytes = 0;
+    uint32_t trim_buffer_bytes = 64 * 1024;  // for what was cut, besides buffer_bytes
     FaultConfig faults;
     uint64_t seed = 1;
 };
