@@ -31,19 +31,12 @@ std::string FaultInjector::validate(const FaultConfig& config) {
     return {};
 }
 
-std::string FaultInjector::validate(const LinkImpairment& impairment) {
-    std::string message = check_probability("loss", impairment.loss);
-    return message.empty() ? check_probability("corruption", impairment.corruption) : message;
-}
-
 FaultInjector::FaultInjector(const FaultConfig& config, uint64_t seed)
     : config_(config),
-      loss_(seed, "loss"),
-      corruption_(seed, "corruption"),
-      duplication_(seed, "duplication"),
-      delay_(seed, "delay"),
-      link_loss_(seed, "link loss"),
-      link_corruption_(seed, "link corruption") {
+      end_to_end_{Random(seed, "loss"), Random(seed, "corruption"), Random(seed, "duplication"),
+                  Random(seed, "delay")},
+      links_{Random(seed, "link loss"), Random(seed, "link corruption"), Random(seed, "link duplication"),
+             Random(seed, "link delay")} {
     update_active();
 }
 
@@ -58,31 +51,31 @@ void FaultInjector::lose_nth(uint32_t source, uint32_t destination, uint64_t nth
     update_active();
 }
 
-void FaultInjector::impair(uint32_t port, const LinkImpairment& impairment) {
-    if (impairment.loss == 0 && impairment.corruption == 0) {
-        impairments_.erase(port);
-    } else {
+void FaultInjector::impair(uint32_t port, const FaultConfig& impairment) {
+    if (impairment.any()) {
         impairments_[port] = impairment;
+    } else {
+        impairments_.erase(port);
     }
 }
 
-void FaultInjector::update_active() {
-    active_ = config_.loss > 0 || config_.corruption > 0 || config_.duplication > 0 || config_.delay > 0 ||
-              !scheduled_.empty();
+void FaultInjector::update_active() { active_ = config_.any() || !scheduled_.empty(); }
+
+FaultInjector::Verdict FaultInjector::draw(Streams& streams, const FaultConfig& config) {
+    Verdict verdict;
+    verdict.corrupt = streams.corruption.bernoulli(config.corruption);
+    verdict.duplicate = streams.duplication.bernoulli(config.duplication);
+    if (streams.delay.bernoulli(config.delay)) {
+        verdict.delay_ps = 1 + streams.delay.uniform(config.max_delay_ns * 1000);
+    }
+    if (streams.loss.bernoulli(config.loss)) {
+        verdict.drop = DropReason::random_loss;
+    }
+    return verdict;
 }
 
 FaultInjector::Verdict FaultInjector::judge(const FabricPacket& packet) {
-    Verdict verdict;
-    // Each stream is drawn from for each packet, so that one probability does not change what another one
-    // hits.
-    verdict.corrupt = corruption_.bernoulli(config_.corruption);
-    verdict.duplicate = duplication_.bernoulli(config_.duplication);
-    if (delay_.bernoulli(config_.delay)) {
-        verdict.delay_ps = 1 + delay_.uniform(config_.max_delay_ns * 1000);
-    }
-    if (loss_.bernoulli(config_.loss)) {
-        verdict.drop = DropReason::random_loss;
-    }
+    Verdict verdict = draw(end_to_end_, config_);
     const auto pair = scheduled_.find({packet.source, packet.destination});
     if (pair != scheduled_.end() && pair->second.lost.erase(++pair->second.seen) != 0) {
         verdict.drop = DropReason::scheduled_loss;
@@ -91,15 +84,8 @@ FaultInjector::Verdict FaultInjector::judge(const FabricPacket& packet) {
 }
 
 FaultInjector::Verdict FaultInjector::judge_link(uint32_t port) {
-    Verdict verdict;
     const auto impairment = impairments_.find(port);
-    if (impairment != impairments_.end()) {
-        if (link_loss_.bernoulli(impairment->second.loss)) {
-            verdict.drop = DropReason::random_loss;
-        }
-        verdict.corrupt = link_corruption_.bernoulli(impairment->second.corruption);
-    }
-    return verdict;
+    return impairment != impairments_.end() ? draw(links_, impairment->second) : Verdict{};
 }
 
 }  // namespace plait::sim

@@ -64,6 +64,21 @@ void LeafSpine::attach(uint32_t device, const FabricReceiver& receiver) {
     receivers_.at(device) = receiver;
 }
 
+template <EventQueue::Handler arrive>
+void LeafSpine::leave_link(void* object, uint64_t argument) {
+    auto& fabric = *static_cast<LeafSpine*>(object);
+    FabricPacket* packet = packet_of(argument);
+    const uint32_t number = packet->fabric_port;
+    const OutputPort& port = fabric.ports_[number];
+    if (port.lost_since(packet->fabric_epoch)) {
+        fabric.drop(packet, number, DropReason::link_down);
+    } else if (port.impaired) {
+        fabric.suffer(packet, fabric.injector_.judge_link(number), arrive);
+    } else {
+        arrive(object, argument);
+    }
+}
+
 Slot LeafSpine::transmit(uint32_t device, FabricPacket* packet, uint64_t ready_ps) {
     if (device >= topology_.devices || packet->plane >= topology_.planes) {
         throw std::out_of_range("device " + std::to_string(device) + " or plane " +
@@ -85,7 +100,7 @@ Slot LeafSpine::transmit(uint32_t device, FabricPacket* packet, uint64_t ready_p
     const uint32_t port = topology_.device_to_leaf(device, packet->plane);
     const Slot slot = ports_[port].enqueue(std::max(ready_ps, queue_.now_ps()),
                                            clock_.time_ps(packet->size_bytes), packet->size_bytes);
-    depart(packet, port, slot, arrive_at_first_leaf);
+    depart(packet, port, slot, leave_link<arrive_at_first_leaf>);
     return slot;
 }
 
@@ -189,7 +204,8 @@ void LeafSpine::route(FabricPacket* packet) {
     }
     const uint32_t leaf = topology_.leaf_of(packet->source);
     if (leaf == topology_.leaf_of(packet->destination)) {
-        forward(packet, topology_.leaf_to_device(packet->destination, packet->plane), arrive_at_device);
+        forward(packet, topology_.leaf_to_device(packet->destination, packet->plane),
+                leave_link<arrive_at_device>);
         return;
     }
     const uint32_t spine = spine_of(packet->source, packet->destination, packet->plane, packet->entropy);
@@ -198,7 +214,7 @@ void LeafSpine::route(FabricPacket* packet) {
         return;
     }
     packet->fabric_spine = static_cast<uint16_t>(spine);
-    forward(packet, topology_.leaf_to_spine(leaf, spine, packet->plane), arrive_at_spine);
+    forward(packet, topology_.leaf_to_spine(leaf, spine, packet->plane), leave_link<arrive_at_spine>);
 }
 
 void LeafSpine::corrupt_if(FabricPacket* packet, bool hit) {
@@ -206,28 +222,9 @@ void LeafSpine::corrupt_if(FabricPacket* packet, bool hit) {
     packet->corrupt = packet->corrupt || hit;
 }
 
-// Whether the packet comes out of the link it was on; if not, it has been dropped.
-bool LeafSpine::survives_link(FabricPacket* packet) {
-    const uint32_t number = packet->fabric_port;
-    const OutputPort& port = ports_[number];
-    if (port.lost_since(packet->fabric_epoch)) {
-        drop(packet, number, DropReason::link_down);
-        return false;
-    }
-    if (port.impaired) {
-        const FaultInjector::Verdict verdict = injector_.judge_link(number);
-        if (verdict.drop) {
-            drop(packet, number, *verdict.drop);
-            return false;
-        }
-        corrupt_if(packet, verdict.corrupt);
-    }
-    return true;
-}
-
-// End-to-end faults. A duplicate is made here and shares no other fault with its original.
-void LeafSpine::suffer_faults(FabricPacket* packet) {
-    const FaultInjector::Verdict verdict = injector_.judge(*packet);
+// A fault on a link or end to end. A duplicate is made here and shares no other fault with its original.
+void LeafSpine::suffer(FabricPacket* packet, const FaultInjector::Verdict& verdict,
+                       EventQueue::Handler arrive) {
     if (verdict.drop) {
         drop(packet, packet->fabric_port, *verdict.drop);
         return;
@@ -241,13 +238,13 @@ void LeafSpine::suffer_faults(FabricPacket* packet) {
     if (verdict.delay_ps != 0) {
         ++totals_.delayed;
         queue_.schedule(queue_.now_ps() + verdict.delay_ps,
-                        tie_break(tie_seed_, topology_.ports(), ++delayed_ties_), leave_delay, this,
+                        tie_break(tie_seed_, topology_.ports(), ++delayed_ties_), arrive, this,
                         argument_of(packet));
     } else {
-        route(packet);
+        arrive(this, argument_of(packet));
     }
     if (copy != nullptr) {
-        route(copy);
+        arrive(this, argument_of(copy));
     }
 }
 
@@ -258,47 +255,37 @@ FabricPacket* LeafSpine::packet_of(uint64_t argument) {
 void LeafSpine::arrive_at_first_leaf(void* object, uint64_t argument) {
     auto& fabric = *static_cast<LeafSpine*>(object);
     FabricPacket* packet = packet_of(argument);
-    if (!fabric.survives_link(packet)) {
-        return;
-    }
     if (fabric.injector_.active()) {
-        fabric.suffer_faults(packet);
+        fabric.suffer(packet, fabric.injector_.judge(*packet), turn);
     } else {
         fabric.route(packet);
     }
 }
 
-void LeafSpine::leave_delay(void* object, uint64_t argument) {
+void LeafSpine::turn(void* object, uint64_t argument) {
     static_cast<LeafSpine*>(object)->route(packet_of(argument));
 }
 
 void LeafSpine::arrive_at_spine(void* object, uint64_t argument) {
     auto& fabric = *static_cast<LeafSpine*>(object);
     FabricPacket* packet = packet_of(argument);
-    if (fabric.survives_link(packet)) {
-        const Topology& topology = fabric.topology_;
-        fabric.forward(packet,
-                       topology.spine_to_leaf(topology.leaf_of(packet->destination), packet->fabric_spine,
-                                              packet->plane),
-                       arrive_at_last_leaf);
-    }
+    const Topology& topology = fabric.topology_;
+    fabric.forward(
+        packet,
+        topology.spine_to_leaf(topology.leaf_of(packet->destination), packet->fabric_spine, packet->plane),
+        leave_link<arrive_at_last_leaf>);
 }
 
 void LeafSpine::arrive_at_last_leaf(void* object, uint64_t argument) {
     auto& fabric = *static_cast<LeafSpine*>(object);
     FabricPacket* packet = packet_of(argument);
-    if (fabric.survives_link(packet)) {
-        fabric.forward(packet, fabric.topology_.leaf_to_device(packet->destination, packet->plane),
-                       arrive_at_device);
-    }
+    fabric.forward(packet, fabric.topology_.leaf_to_device(packet->destination, packet->plane),
+                   leave_link<arrive_at_device>);
 }
 
 void LeafSpine::arrive_at_device(void* object, uint64_t argument) {
     auto& fabric = *static_cast<LeafSpine*>(object);
     FabricPacket* packet = packet_of(argument);
-    if (!fabric.survives_link(packet)) {
-        return;
-    }
     const FabricReceiver& receiver = fabric.receivers_[packet->destination];
     if (receiver.deliver == nullptr) {
         fabric.drop(packet, packet->fabric_port, DropReason::no_route);  // nobody is attached there

@@ -119,7 +119,7 @@ bool LeafSpine::link_up(uint32_t device, uint8_t plane) const {
            ports_[topology_.device_to_leaf(device, plane)].up();
 }
 
-std::string LeafSpine::impair(const Link& link, const LinkImpairment& impairment) {
+std::string LeafSpine::impair(const Link& link, const FaultConfig& impairment) {
     std::string message = topology_.check(link);
     if (message.empty()) {
         message = FaultInjector::validate(impairment);
@@ -129,7 +129,7 @@ std::string LeafSpine::impair(const Link& link, const LinkImpairment& impairment
     }
     const auto impair_port = [&](uint32_t port) {
         injector_.impair(port, impairment);
-        ports_[port].impaired = impairment.loss > 0 || impairment.corruption > 0;
+        ports_[port].impaired = impairment.any();
     };
     for_each_link(
         link,

@@ -172,12 +172,45 @@ TEST_F(Faults, OneBadLinkHitsOnlyItsPackets) {
     EXPECT_EQ(network.fabric.totals().delivered - before, 1000U);
 }
 
+// Every link of the way in turn: up to the leaf, to the spine, down again.
+TEST_F(Faults, ABadLinkDuplicatesAndDelays) {
+    FabricConfig config;
+    config.devices = 32;
+    config.leaf_up_ports = 1;
+    config.seed = seed_;
+    constexpr uint64_t interval_ps = 1'000'000;
+    constexpr int count = 2000;
+    for (const Link& link : {Link::device_port(0, 0), Link::leaf_spine(0, 0, 0), Link::leaf_spine(1, 0, 0),
+                             Link::device_port(16, 0)}) {
+        Network network(config);
+        ASSERT_EQ(network.fabric.impair(link, {.duplication = 0.5, .delay = 0.5, .max_delay_ns = 50'000}),
+                  "");
+        for (int i = 0; i < count; ++i) network.send(0, 16, 500, static_cast<uint64_t>(i) * interval_ps);
+        network.run();
+        EXPECT_TRUE(network.all_accounted_for());
+        const FabricTotals& totals = network.fabric.totals();
+        EXPECT_NEAR(static_cast<double>(totals.duplicated), count * 0.5, 5 * std::sqrt(count * 0.25));
+        EXPECT_NEAR(static_cast<double>(totals.delayed), count * 0.5, 5 * std::sqrt(count * 0.25));
+        EXPECT_EQ(network.deliveries.size(), count + totals.duplicated);
+        uint64_t longest_ps = 0, reordered = 0, newest = 0;
+        for (const auto& delivery : network.deliveries) {
+            longest_ps = std::max(longest_ps, delivery.time_ps - delivery.number * interval_ps);
+            reordered += delivery.number < newest ? 1 : 0;
+            newest = std::max(newest, delivery.number);
+        }
+        EXPECT_GT(longest_ps, 45'000'000U);
+        EXPECT_LT(longest_ps, 55'000'000U);
+        EXPECT_GT(reordered, totals.delayed / 2);
+    }
+}
+
 TEST_F(Faults, ProbabilitiesAreChecked) {
     Network network(FabricConfig{});
     EXPECT_NE(network.fabric.set_faults({.loss = -0.1}), "");
     EXPECT_NE(network.fabric.set_faults({.corruption = 1.01}), "");
     EXPECT_NE(network.fabric.set_faults({.duplication = std::nan("")}), "");
     EXPECT_NE(network.fabric.impair(Link::whole_plane(0), {.loss = 2}), "");
+    EXPECT_NE(network.fabric.impair(Link::whole_plane(0), {.delay = 0.5}), "");  // by how much?
     network.send(0, 1, 100);
     network.run();
     EXPECT_EQ(network.deliveries.size(), 1U);

@@ -12,19 +12,16 @@
 
 namespace plait::sim {
 
-// Probabilities for each packet, end to end (drawn once, where the packet enters its first switch).
+// Probabilities for each packet: end to end (drawn once, where the packet enters its first switch), or of one
+// link, for each direction.
 struct FaultConfig {
     double loss = 0;
     double corruption = 0;
     double duplication = 0;
     double delay = 0;           // fraction of packets that are delayed, which reorders them
     uint64_t max_delay_ns = 0;  // a delayed packet waits 1 ps up to this long more
-};
 
-// Probabilities of one link, for each direction and packet.
-struct LinkImpairment {
-    double loss = 0;
-    double corruption = 0;
+    bool any() const { return loss > 0 || corruption > 0 || duplication > 0 || delay > 0; }
 };
 
 class FaultInjector {
@@ -38,7 +35,6 @@ class FaultInjector {
 
     // Empty when the probabilities are valid, else what is wrong.
     static std::string validate(const FaultConfig& config);
-    static std::string validate(const LinkImpairment& impairment);
 
     FaultInjector(const FaultConfig& config, uint64_t seed);
 
@@ -50,32 +46,37 @@ class FaultInjector {
     void lose_nth(uint32_t source, uint32_t destination, uint64_t nth);
 
     // Sets or, with zeros, clears the impairment of one port.
-    void impair(uint32_t port, const LinkImpairment& impairment);
+    void impair(uint32_t port, const FaultConfig& impairment);
 
     // False when judge() would let every packet pass: the usual case, tested first.
     bool active() const { return active_; }
     // What happens to the packet, end to end. Draws from the streams: call it once for a packet.
     Verdict judge(const FabricPacket& packet);
-    // What happens to a packet on an impaired port; only drop and corrupt.
+    // What happens to a packet on an impaired port.
     Verdict judge_link(uint32_t port);
 
   private:
+    // Each is drawn from for each packet, so that one probability does not change what another one hits.
+    struct Streams {
+        Random loss;
+        Random corruption;
+        Random duplication;
+        Random delay;
+    };
+
     struct PairLosses {
         uint64_t seen = 0;
         std::set<uint64_t> lost;
     };
 
+    static Verdict draw(Streams& streams, const FaultConfig& config);
     void update_active();
 
     FaultConfig config_;
-    Random loss_;
-    Random corruption_;
-    Random duplication_;
-    Random delay_;
-    Random link_loss_;
-    Random link_corruption_;
+    Streams end_to_end_;
+    Streams links_;
     std::map<std::pair<uint32_t, uint32_t>, PairLosses> scheduled_;
-    std::map<uint32_t, LinkImpairment> impairments_;
+    std::map<uint32_t, FaultConfig> impairments_;
     bool active_ = false;
 };
 

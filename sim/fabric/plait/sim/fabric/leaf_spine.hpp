@@ -68,9 +68,9 @@ class LeafSpine {
     // Whether the device's port works; a silent failure counts.
     bool link_up(uint32_t device, uint8_t plane) const;
 
-    // Loss and corruption on one link, in both directions. Returns an empty string, or what is wrong (nothing
-    // changed).
-    std::string impair(const Link& link, const LinkImpairment& impairment);
+    // Replaces the probabilities of faults on one link, in both directions. Returns an empty string, or what
+    // is wrong (nothing changed).
+    std::string impair(const Link& link, const FaultConfig& impairment);
     // Replaces the end-to-end probabilities. Returns an empty string, or what is wrong (nothing changed).
     std::string set_faults(const FaultConfig& faults);
     // Loses the nth packet from source to destination: see FaultInjector::lose_nth. Returns an empty string,
@@ -96,14 +96,16 @@ class LeafSpine {
     };
 
     static FabricPacket* packet_of(uint64_t argument);
+    // The event of a hop: what comes out of the link goes on by `arrive`, one of those below.
+    template <EventQueue::Handler arrive>
+    static void leave_link(void* object, uint64_t argument);
     static void arrive_at_first_leaf(void* object, uint64_t argument);
-    static void leave_delay(void* object, uint64_t argument);
+    static void turn(void* object, uint64_t argument);
     static void arrive_at_spine(void* object, uint64_t argument);
     static void arrive_at_last_leaf(void* object, uint64_t argument);
     static void arrive_at_device(void* object, uint64_t argument);
 
-    void suffer_faults(FabricPacket* packet);
-    bool survives_link(FabricPacket* packet);
+    void suffer(FabricPacket* packet, const FaultInjector::Verdict& verdict, EventQueue::Handler arrive);
     void corrupt_if(FabricPacket* packet, bool hit);
     void route(FabricPacket* packet);
     void forward(FabricPacket* packet, uint32_t port, EventQueue::Handler arrival);

@@ -53,7 +53,7 @@ struct OutputPort {
     uint64_t max_backlog_ps = 0;
     uint64_t ecn_marks = 0;
     uint32_t epoch = 0;
-    bool impaired = false;  // the link has a loss or corruption probability of its own
+    bool impaired = false;  // the link has probabilities of faults of its own
 
     bool up() const { return (epoch & 1) == 0; }
     bool lost_since(uint32_t epoch_then) const { return (epoch_then & 1) != 0 || epoch_then != epoch; }
