@@ -130,7 +130,7 @@ Scenario read_scenario(TableReader& root, const std::filesystem::path& file) {
     read_limits(root.table("limits"), scenario.limits);
     if (!root.has("workload")) root.refuse("workload", "a table that says what to run");
     read_workload(root.table("workload"), scenario);
-    for (auto& table : root.tables("fault")) scenario.faults.push_back(read_fault(table, scenario));
+    for (auto& table : root.tables("fault")) read_fault(table, scenario);
     std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                      [](const Fault& a, const Fault& b) { return a.at_ns < b.at_ns; });
     return scenario;

@@ -1,7 +1,6 @@
 #include <plait/sim/app/scenario_sections.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -158,72 +157,6 @@ void read_flows(TableReader& table, Scenario& scenario) {
     }
 }
 
-uint32_t required_integer(TableReader& table, std::string_view key, uint64_t highest) {
-    uint32_t value = 0;
-    if (!table.has(key)) table.refuse(key, fmt::format("an integer from 0 to {}", highest));
-    table.integer(key, value, 0, highest);
-    return value;
-}
-
-FaultKind read_fault_kind(TableReader& table) {
-    using enum FaultKind;
-    FaultKind what = plane_down;
-    const auto kinds = {std::pair<std::string_view, FaultKind>{"link_down", link_down},
-                        {"link_up", link_up},
-                        {"leaf_down", leaf_down},
-                        {"leaf_up", leaf_up},
-                        {"spine_down", spine_down},
-                        {"spine_up", spine_up},
-                        {"plane_down", plane_down},
-                        {"plane_up", plane_up},
-                        {"loss", loss},
-                        {"corruption", corruption},
-                        {"duplication", duplication},
-                        {"reordering", reordering},
-                        {"lose_nth", lose_nth},
-                        {"device_down", device_down}};
-    if (!table.has("what")) table.refuse("what", "a kind of fault, such as \"plane_down\"");
-    table.choice("what", what, kinds);
-    return what;
-}
-
-void read_link(TableReader& table, const Scenario& scenario, Fault& fault) {
-    const uint32_t down_ports = scenario.scale_out.leaf_down_ports;
-    const uint32_t leaves = (scenario.ranks() + down_ports - 1) / down_ports;
-    const auto leaf = [&] { fault.leaf = required_integer(table, "leaf", leaves - 1); };
-    const auto spine = [&] {
-        fault.spine = required_integer(table, "spine", scenario.scale_out.leaf_up_ports - 1);
-    };
-    switch (fault.what) {
-        case FaultKind::link_down:
-        case FaultKind::link_up:
-            fault.between_switches = table.has("leaf") || table.has("spine");
-            if (fault.between_switches) {
-                leaf();
-                spine();
-            } else {
-                fault.device = required_integer(table, "device", scenario.ranks() - 1);
-            }
-            break;
-        case FaultKind::leaf_down:
-        case FaultKind::leaf_up: leaf(); break;
-        case FaultKind::spine_down:
-        case FaultKind::spine_up: spine(); break;
-        default: break;
-    }
-    fault.plane = static_cast<uint8_t>(required_integer(table, "plane", scenario.topology.planes - 1));
-    table.boolean("silent", fault.silent);
-}
-
-void read_rate(TableReader& table, Fault& fault) {
-    if (!table.has("rate")) table.refuse("rate", "a number from 0 to 1");
-    table.number("rate", fault.rate, 0, 1);
-    if (fault.what == FaultKind::reordering) {
-        if (!table.has("delay_ns")) table.refuse("delay_ns", "an integer from 1 to 1000000000");
-        table.integer("delay_ns", fault.delay_ns, 1, 1'000'000'000);
-    }
-}
-
 }  // namespace
 
 void read_workload(TableReader table, Scenario& scenario) {
@@ -239,34 +172,6 @@ void read_workload(TableReader table, Scenario& scenario) {
         read_flows(table, scenario);
     }
     table.finish();
-}
-
-Fault read_fault(TableReader& table, const Scenario& scenario) {
-    Fault fault;
-    constexpr double most_us = 3.6e9;
-    double at_us = 0;
-    if (!table.has("at_us")) table.refuse("at_us", fmt::format("a number from 0 to {}", most_us));
-    table.number("at_us", at_us, 0, most_us);
-    fault.at_ns = static_cast<uint64_t>(std::llround(at_us * 1000));
-    fault.what = read_fault_kind(table);
-    switch (fault.what) {
-        case FaultKind::loss:
-        case FaultKind::corruption:
-        case FaultKind::duplication:
-        case FaultKind::reordering: read_rate(table, fault); break;
-        case FaultKind::lose_nth:
-            fault.source = required_integer(table, "source", scenario.ranks() - 1);
-            fault.destination = required_integer(table, "destination", scenario.ranks() - 1);
-            fault.nth = 1;
-            table.integer("nth", fault.nth, 1, 1ULL << 40);
-            break;
-        case FaultKind::device_down:
-            fault.device = required_integer(table, "device", scenario.ranks() - 1);
-            break;
-        default: read_link(table, scenario, fault); break;
-    }
-    table.finish();
-    return fault;
 }
 
 }  // namespace plait::sim

@@ -1,3 +1,6 @@
+#include <map>
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include <plait/sim/app/world.hpp>
@@ -33,13 +36,26 @@ Link link_of(const Fault& fault) {
                                   : Link::device_port(fault.device, fault.plane);
 }
 
-std::string apply(World& world, FaultConfig& faults, const Fault& fault) {
+// The rates in force: end to end, and of links by what names them.
+struct Rates {
+    FaultConfig end_to_end;
+    std::map<std::tuple<bool, uint32_t, uint32_t, uint32_t, uint8_t>, FaultConfig> of_link;
+};
+
+std::string apply_rate(LeafSpine& fabric, Rates& rates, const Fault& fault) {
+    if (!fault.on_link) return fabric.set_faults(rates.end_to_end = with(rates.end_to_end, fault));
+    FaultConfig& of_link =
+        rates.of_link[{fault.between_switches, fault.device, fault.leaf, fault.spine, fault.plane}];
+    return fabric.impair(link_of(fault), of_link = with(of_link, fault));
+}
+
+std::string apply(World& world, Rates& rates, const Fault& fault) {
     LeafSpine& fabric = world.cluster.fabric();
     switch (fault.what) {
         case FaultKind::loss:
         case FaultKind::corruption:
         case FaultKind::duplication:
-        case FaultKind::reordering: return fabric.set_faults(faults = with(faults, fault));
+        case FaultKind::reordering: return apply_rate(fabric, rates, fault);
         case FaultKind::lose_nth: return fabric.lose_nth(fault.source, fault.destination, fault.nth);
         case FaultKind::device_down: world.cluster.device(fault.device).kill(); return {};
         case FaultKind::link_down:
@@ -50,6 +66,7 @@ std::string apply(World& world, FaultConfig& faults, const Fault& fault) {
         case FaultKind::leaf_up:
         case FaultKind::spine_up:
         case FaultKind::plane_up: return fabric.set_link(link_of(fault), true, fault.silent);
+        case FaultKind::link_flap: break;  // no schedule has it
     }
     return {};
 }
@@ -59,11 +76,11 @@ std::string apply(World& world, FaultConfig& faults, const Fault& fault) {
 void spawn_faults(World& world) {
     if (world.scenario.faults.empty()) return;
     world.programs.spawn_background("faults", [&world] {
-        FaultConfig faults = world.cluster.parameters().fabric.faults;
+        Rates rates{world.cluster.parameters().fabric.faults, {}};
         for (const Fault& fault : world.scenario.faults) {
             const uint64_t now_ns = Kernel::now_ps() / 1000;
             if (fault.at_ns > now_ns) Kernel::sleep(fault.at_ns - now_ns);
-            if (const std::string wrong = apply(world, faults, fault); !wrong.empty()) {
+            if (const std::string wrong = apply(world, rates, fault); !wrong.empty()) {
                 world.error(
                     fmt::format("fault at {} us: {}", static_cast<double>(fault.at_ns) / 1000, wrong));
             }

@@ -42,6 +42,9 @@ TEST(Documentation, ScenariosNamesEveryKey) {
     texts.push_back(workload +
                     "[[fault]]\nat_us = 1\nwhat = \"reordering\"\nrate = 0\ndelay_ns = "
                     "1\nzzzzzzzzzzzzzzzzzzzzzzzz = 1\n");
+    texts.push_back(workload +
+                    "[[fault]]\nat_us = 1\nwhat = \"link_flap\"\nlinks = 1\ndown_us = 1\nup_us = "
+                    "1\nzzzzzzzzzzzzzzzzzzz = 1\n");
     texts.push_back(
         workload +
         "[[fault]]\nat_us = 1\nwhat = \"lose_nth\"\nsource = 0\ndestination = 1\nzzzzzzzzzzzzzzzzzzz = 1\n");

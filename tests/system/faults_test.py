@@ -85,6 +85,22 @@ class Faults(unittest.TestCase):
                         self.assertEqual("icrc" in drops, rate != 0)
                         self.assertNotIn("lost_in_fabric", drops)
 
+    def test_links_that_repeat_delay_and_flap_lose_nothing(self):
+        faults = ('[[fault]]\nat_us = 0\nwhat = "duplication"\nrate = 0.2\ndevice = 1\nplane = 2\n'
+                  '[[fault]]\nat_us = 0\nwhat = "reordering"\nrate = 0.2\ndelay_ns = 50000\ndevice = 1\nplane = 2\n'
+                  '[[fault]]\nat_us = 0\nwhat = "loss"\nrate = 0.1\ndevice = 6\nplane = 0\n'
+                  '[[fault]]\nat_us = 50\nwhat = "link_flap"\nlinks = 8\ndown_us = 20\nup_us = 40\ntimes = 10\n'
+                  'random = true\nsilent = {}\n')
+        for scenario in (FLOWS, EP):
+            for silent in ("true", "false"):
+                for seed in SEEDS:
+                    with self.subTest(seed=seed, ep=scenario is EP, silent=silent):
+                        report = self.all_right(scenario.format(impairment="", faults=faults.format(silent)),
+                                                "--seed", seed)
+                        drops = report["runs"][0]["drops"]
+                        self.assertGreater(drops["duplicate"], 0)
+                        self.assertGreater(drops["lost_in_fabric"], 0)
+
     def test_a_single_packet_lost(self):
         for nth in (1, 2, 100):
             fault = f'[[fault]]\nat_us = 0\nwhat = "lose_nth"\nsource = 0\ndestination = 4\nnth = {nth}\n'

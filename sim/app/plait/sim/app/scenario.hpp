@@ -142,7 +142,8 @@ struct FlowWorkload {
 
 enum class FaultKind : uint8_t {
     link_down,
-    link_up,  ///< device and plane, or leaf, spine and plane.
+    link_up,    ///< device and plane, or leaf, spine and plane.
+    link_flap,  ///< In files only: becomes link_down and link_up, several times.
     leaf_down,
     leaf_up,
     spine_down,
@@ -152,7 +153,7 @@ enum class FaultKind : uint8_t {
     loss,
     corruption,
     duplication,
-    reordering,   ///< From now on, end to end.
+    reordering,   ///< From now on, end to end or on one link.
     lose_nth,     ///< The nth packet from source to destination from now on.
     device_down,  ///< Surprise removal.
 };
@@ -162,7 +163,8 @@ struct Fault {
     uint64_t at_ns = 0;
     FaultKind what = FaultKind::plane_down;
     bool silent = false;            ///< Nobody is told: packets just disappear.
-    bool between_switches = false;  ///< link_*: leaf and spine, not device.
+    bool on_link = false;           ///< Rates: of one link, not end to end.
+    bool between_switches = false;  ///< Of a link: leaf and spine, not device.
     uint8_t plane = 0;
     uint32_t device = 0;
     uint32_t leaf = 0;

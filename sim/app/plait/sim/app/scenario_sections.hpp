@@ -10,7 +10,8 @@ namespace plait::sim {
 /// InputError.
 void read_workload(TableReader table, Scenario& scenario);
 
-/// Reads one `[[fault]]`; the topology must have been read. Throws InputError.
-Fault read_fault(TableReader& table, const Scenario& scenario);
+/// Reads one `[[fault]]` into scenario.faults, in no order; topology and seed must have been read. Throws
+/// InputError.
+void read_fault(TableReader& table, Scenario& scenario);
 
 }  // namespace plait::sim
