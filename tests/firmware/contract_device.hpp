@@ -153,14 +153,12 @@ struct FakeEp {
     void submit(std::uint32_t group, const regmap::EpRequest& request, std::uint16_t index) {
         submitted.push_back({group, request, index});
     }
-    void queue_overflow(std::uint32_t group) { overflowed.push_back(group); }
 
     static constexpr std::uint32_t group_number = 3;
     Context& context;
     std::vector<AdminRequest> created;
     std::vector<std::uint32_t> destroyed;
     std::vector<Taken<regmap::EpRequest>> submitted;
-    std::vector<std::uint32_t> overflowed;
     Status answer = Status::ok;
     bool hold = false;
 };

@@ -1,6 +1,8 @@
 // A peer that lies, and frames that do not fit: counted or refused, nothing placed outside the outputs, no
 // crash.
 
+#include <tuple>
+
 #include "ep_job.hpp"
 
 namespace plait::mesh_test {
@@ -87,6 +89,15 @@ std::vector<std::uint8_t> lie_about_counts(Liar& liar) {
     return bytes;
 }
 
+/// A control message and what follows its header.
+std::pair<ControlHeader, std::vector<std::uint8_t>> lie_about_message(Liar& liar, std::uint32_t hash,
+                                                                      std::uint16_t operation) {
+    ControlHeader control = lie_about_control(liar, hash, operation);
+    if (control.kind != regmap::EpControlKind::abort) return {control, lie_about_counts(liar)};
+    control.value = liar.near(sizeof(RankMask));
+    return {control, liar.bytes(liar.near(sizeof(RankMask)) % 64)};
+}
+
 /// Delivers a packet that `liar_rank` could have sent to `victim`, in the place the window expects next.
 void deliver_lie(Job& job, Liar& liar, std::uint32_t victim, std::uint32_t liar_rank,
                  std::uint16_t operation) {
@@ -100,8 +111,7 @@ void deliver_lie(Job& job, Liar& liar, std::uint32_t victim, std::uint32_t liar_
         case 1: lie_about_partial(liar, packet, group.part_bytes, operation); break;
         default:
             packet.opcode = Opcode::mp_ep_control;
-            packet.control = lie_about_control(liar, group.hash, operation);
-            data = lie_about_counts(liar);
+            std::tie(packet.control, data) = lie_about_message(liar, group.hash, operation);
             packet.message_bytes = static_cast<std::uint32_t>(data.size());
             packet.message_offset = 0;
             break;
@@ -142,8 +152,7 @@ void deliver_frame(Job& job, Liar& liar, std::uint32_t victim, std::uint16_t ope
         frame.length = std::min(frame.length, 8192U);
         data = liar.bytes(frame.length);
     } else if (frame.kind == regmap::ScaleUpKind::control) {
-        frame.control = lie_about_control(liar, group.hash, operation);
-        data = lie_about_counts(liar);
+        std::tie(frame.control, data) = lie_about_message(liar, group.hash, operation);
     } else {
         frame.operation = static_cast<std::uint16_t>(operation + 100);  // refused, whatever else it says
     }

@@ -311,8 +311,62 @@ TEST_F(QueuesTest, a_collective_queue_feeds_its_group) {
     ASSERT_EQ(device.ep().submitted.size(), 3U);
     EXPECT_EQ(device.hal().fetch_log.at(0).length, 2 * sizeof(EpRequest)) << "the room EP has";
     for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(device.ep().submitted[i].request.user_data, i);
-    for (unsigned i = 0; i < 17; ++i) device.queues().complete(4, {});
-    EXPECT_EQ(device.ep().overflowed, std::vector<std::uint32_t>{3});
+}
+
+/// A host that does not read its completions: no collective request is taken whose completion would be lost.
+struct UnreadCompletionsTest : QueuesTest {
+    static constexpr std::uint64_t calls = ContractHost::rings + 0x10000;
+
+    void SetUp() override {
+        QueuesTest::SetUp();
+        ASSERT_EQ(device.queues().create(4, QueueKind::collective, 5, calls, 1), Status::ok);
+        ASSERT_EQ(device.queues().attach(4, {OwnerKind::group, 3}), Status::ok);
+        host.doorbell(4, 20);
+        device.run();
+    }
+    void complete(unsigned count) {
+        for (unsigned i = 0; i < count; ++i) {
+            Completion made;
+            made.user_data = 100 + completed++;
+            device.queues().complete(4, made);
+        }
+    }
+    unsigned completed = 0;
+};
+
+TEST_F(UnreadCompletionsTest, stop_collective_requests_until_they_are_read) {
+    EXPECT_EQ(device.ep().submitted.size(), 16U);
+    complete(16);
+    device.run();
+    EXPECT_EQ(device.ep().submitted.size(), 16U);
+    for (unsigned i = 0; i < 16; ++i) EXPECT_EQ(completion(i).user_data, 100 + i);
+    host.doorbell(1, 3);
+    device.run();
+    EXPECT_EQ(device.ep().submitted.size(), 19U);
+    EXPECT_EQ(device.ep().submitted.back().index, 18U);
+    complete(3);
+    host.doorbell(1, 19);
+    device.run();
+    EXPECT_EQ(device.ep().submitted.size(), 20U);
+    EXPECT_EQ(device.queues().statistics().lost_completions, 0U);
+}
+
+TEST_F(UnreadCompletionsTest, are_not_displaced_by_those_of_queue_pairs) {
+    send(1);
+    device.run();
+    EXPECT_EQ(device.queues().statistics().lost_completions, 1U) << "all entries are promised";
+    EXPECT_EQ(device.transport().overflowed, std::vector<std::uint32_t>{qpn});
+    complete(16);
+    for (unsigned i = 0; i < 16; ++i) EXPECT_EQ(completion(i).user_data, 100 + i);
+}
+
+TEST_F(UnreadCompletionsTest, of_a_queue_that_is_gone_free_their_entries) {
+    device.queues().detach(4);
+    ASSERT_EQ(device.queues().destroy(4), Status::ok);
+    send(16);
+    device.run();
+    EXPECT_EQ(device.queues().statistics().lost_completions, 0U);
+    EXPECT_EQ(completion(15).user_data, 15U);
 }
 
 }  // namespace

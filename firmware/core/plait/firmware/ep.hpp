@@ -83,10 +83,6 @@ class Ep : public EpNames {
 
     [[nodiscard]] unsigned submit_room(std::uint32_t) const { return 8; }
 
-    /// The group's completion queue is full: its completion is lost and counted, and its host finds out by
-    /// its own time limit. The group is not touched.
-    void queue_overflow(std::uint32_t) {}
-
     /// See EpCalls.
     void submit(std::uint32_t number, const regmap::EpRequest& request, std::uint16_t request_index) {
         calls_.submit(groups_[number], request, request_index);
@@ -298,7 +294,7 @@ class Ep : public EpNames {
 
     /// The call cannot go on here: everybody is told, and the host gets `status`.
     void give_up(EpGroup& group, EpHandle& handle, Status status) {
-        control_.send_aborts(group, handle, status);
+        control_.send_aborts(group, handle, status, ending_.failed_ranks(group, handle, status));
         end(group, handle, status);
     }
 

@@ -32,8 +32,10 @@ class EpCalls {
         forget_old_news(handle);
         core_.control().begin(handle);
         const regmap::Status valid = check_call(group, handle, request, core_.context().memory_table());
-        if (valid != regmap::Status::ok) core_.control().send_aborts(group, handle, valid);
+        if (valid != regmap::Status::ok) core_.control().send_aborts(group, handle, valid, {});
         handle.disturbed = aborted && handle.aborted_status == regmap::Status::rank_failed;
+        if (!handle.disturbed) handle.blamed_ranks = {};
+        handle.asked = 0;
         if (valid != regmap::Status::ok || (aborted && !handle.disturbed)) {
             return core_.complete(group, request, request_index,
                                   valid != regmap::Status::ok ? valid : handle.aborted_status, 0);
@@ -106,8 +108,9 @@ class EpCalls {
     /// A rank that this one only waits for would not be missed when it dies: it gets a message that it must
     /// acknowledge.
     void ask_missing(EpGroup& group, EpHandle& handle) {
-        std::array<std::uint64_t, 4> mask{};
+        RankMask mask{};
         if (handle.state == HandleState::combining) {
+            tell_all(group, handle);
             core_.combine().missing_ranks(group, handle, mask);
             core_.combine().mark_sources(handle, mask);
         } else if (handle.state != HandleState::loading) {
@@ -119,6 +122,17 @@ class EpCalls {
             const bool missing = ((mask[rank / 64] >> (rank % 64)) & 1U) != 0;
             if (missing && !group.is_local(rank) && !group.has_failed(rank))
                 core_.control().send_again(group, handle, rank, kind);
+        }
+    }
+
+    /// Only its node knows at once that a rank has joined a combine. When one takes long, all ranks learn it,
+    /// so that those that never join it are known when the time runs out.
+    void tell_all(EpGroup& group, EpHandle& handle) {
+        if (handle.asked <= asked_enough) ++handle.asked;
+        if (handle.asked != asked_enough) return;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            if (!group.is_local(rank) && !group.has_failed(rank))
+                core_.control().send_again(group, handle, rank, EpControlKind::ready);
         }
     }
 

@@ -216,7 +216,7 @@ class EpCombine {
 
     /// Marks the ranks whose rows have still to be pulled from here. Their entries may be late, or they are
     /// themselves.
-    static void mark_sources(const EpHandle& handle, std::array<std::uint64_t, 4>& mask) {
+    static void mark_sources(const EpHandle& handle, RankMask& mask) {
         for (std::size_t rank = 0; rank < handle.peer.size(); ++rank) {
             const auto& left = handle.peer[rank].pulls_left;
             const bool waits =
@@ -226,8 +226,7 @@ class EpCombine {
     }
 
     /// Marks who kept the combine from ending.
-    void missing_ranks(const EpGroup& group, const EpHandle& handle,
-                       std::array<std::uint64_t, 4>& mask) const {
+    void missing_ranks(const EpGroup& group, const EpHandle& handle, RankMask& mask) const {
         auto mark = [&](std::uint32_t rank) { mask[rank / 64] |= 1ULL << (rank % 64); };
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const PeerState& peer = handle.peer[rank];

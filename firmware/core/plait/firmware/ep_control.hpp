@@ -41,13 +41,19 @@ class EpControl {
             send(group, handle, rank, kind);
     }
 
-    /// The call is given up here for `reason`: every rank learns it.
-    void send_aborts(EpGroup& group, EpHandle& handle, regmap::Status reason) {
-        handle.abort_status = reason;
+    /// The call is given up here for `reason`, which `culprits` are blamed for: every rank learns it.
+    void send_aborts(EpGroup& group, EpHandle& handle, regmap::Status reason, const RankMask& culprits) {
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             if (rank != group.parameters.rank && !group.has_failed(rank))
-                send(group, handle, rank, EpControlKind::abort);
+                send_abort(group, handle, rank, reason, culprits);
         }
+    }
+
+    void send_abort(EpGroup& group, EpHandle& handle, std::uint32_t rank, regmap::Status reason,
+                    const RankMask& culprits) {
+        handle.abort_status = reason;
+        handle.abort_ranks = culprits;
+        send(group, handle, rank, EpControlKind::abort);
     }
 
     /// Every rank (dispatch), or the node's (combine), learns that this one has joined the call.
@@ -75,7 +81,9 @@ class EpControl {
                 kind == EpControlKind::abort ? destination.abort_operation : handle.operation;
             const std::uint64_t tag = core_.tag(group, handle, EpMessageKind::control, operation,
                                                 rank << 8 | static_cast<std::uint32_t>(kind));
-            const std::uint32_t length = counts ? counts_bytes(group.parameters) : 0;
+            const std::uint32_t length = counts                         ? counts_bytes(group.parameters)
+                                         : kind == EpControlKind::abort ? sizeof(RankMask)
+                                                                        : 0;
             if (!core_.enqueue(group, handle, rank, Opcode::mp_ep_control, tag, length)) return;
             if (counts) ++handle.table_messages;
             destination.control_pending = static_cast<std::uint8_t>(destination.control_pending & ~bit(kind));
@@ -103,7 +111,8 @@ class EpControl {
         destination.control_pending = 0;
     }
 
-    /// Fills in the packet of a message. Counts whose call was given up are gone: an abort takes their place.
+    /// Fills in the packet of a message. Counts whose call was given up are gone: an abort takes their place,
+    /// without a mask of ranks.
     void build(const EpGroup& group, const EpHandle& handle, const EpTag& tag, Packet& packet,
                Payload& payload) {
         const std::uint32_t rank = tag.index >> 8;
@@ -118,6 +127,8 @@ class EpControl {
             payload.inline_bytes = counts_payload(group, handle, rank);
         }
         packet.control = header(group, handle, rank, kind, tag.operation);
+        if (payload.inline_bytes.empty() && kind == EpControlKind::abort)
+            payload.inline_bytes = mask_payload(handle, packet.control);
     }
 
     /// A message from `rank`. False: malformed, nothing taken. What is about a call that is over here is
@@ -128,7 +139,7 @@ class EpControl {
             case EpControlKind::counts: return take_counts(group, handle, rank, control, bytes);
             case EpControlKind::ready: return take_ready(group, handle, rank, control);
             case EpControlKind::credit: return take_credit(group, handle, rank, control);
-            case EpControlKind::abort: take_abort(group, handle, control); return true;
+            case EpControlKind::abort: return take_abort(group, handle, control, bytes);
         }
         return false;
     }
@@ -183,6 +194,12 @@ class EpControl {
         return {reinterpret_cast<const std::uint8_t*>(counts_.data()), counts_bytes(group.parameters)};
     }
 
+    /// The mask of ranks that follows an abort, which `control` then says.
+    static std::span<const std::uint8_t> mask_payload(const EpHandle& handle, ControlHeader& control) {
+        control.value = sizeof(RankMask);
+        return {reinterpret_cast<const std::uint8_t*>(handle.abort_ranks.data()), sizeof(RankMask)};
+    }
+
     void send_local(EpGroup& group, EpHandle& handle, std::uint32_t rank, EpControlKind kind) {
         ScaleUpHeader frame;
         frame.kind = regmap::ScaleUpKind::control;
@@ -196,6 +213,9 @@ class EpControl {
         if (kind == EpControlKind::counts) {
             payload.inline_bytes = counts_payload(group, handle, rank);
             frame.length = counts_bytes(group.parameters);
+        } else if (kind == EpControlKind::abort) {
+            payload.inline_bytes = mask_payload(handle, frame.control);
+            frame.length = sizeof(RankMask);
         }
         core_.hal().scale_up(static_cast<std::uint8_t>(1U << (rank % group.parameters.ranks_per_node)), frame,
                              {}, payload, false);
@@ -259,22 +279,40 @@ class EpControl {
     }
 
     /// A peer gave the call up. With rank_failed it has its result, but not a complete one: what this rank
-    /// still expects of it may not come.
-    void take_abort(EpGroup& group, EpHandle& handle, const ControlHeader& control) {
+    /// still expects of it may not come. A peer's time that ran out counts as this rank's, if it is in the
+    /// call.
+    bool take_abort(EpGroup& group, EpHandle& handle, const ControlHeader& control,
+                    std::span<const std::uint8_t> bytes) {
+        const bool has_mask = control.value != 0;
+        if (has_mask && (control.value != sizeof(RankMask) || bytes.size() != sizeof(RankMask))) return false;
+        const bool is_current = control.operation == handle.operation;
+        const auto ahead = static_cast<std::uint16_t>(control.operation - handle.operation - 1);
+        if (is_current ? !core_.is_busy(handle) : ahead >= calls_ahead) return true;
+        if (has_mask) blame(group, handle, bytes);
         const bool keep = control.status == regmap::Status::parameter_mismatch ||
-                          control.status == regmap::Status::rank_failed;
+                          control.status == regmap::Status::rank_failed ||
+                          (control.status == regmap::Status::timeout && is_current);
         const regmap::Status status = keep ? control.status : regmap::Status::aborted;
-        if (control.operation == handle.operation) {
-            if (!core_.is_busy(handle)) return;
-            if (status != regmap::Status::rank_failed) return core_.end(group, handle, status);
+        if (!is_current) {
+            handle.aborted = static_cast<std::uint8_t>(handle.aborted | 1U << ahead);
+            handle.aborted_status = status;
+        } else if (status != regmap::Status::rank_failed) {
+            core_.end(group, handle, status);
+        } else {
             if (!handle.disturbed) core_.hurry(group, handle);
             handle.disturbed = true;
-            return;
         }
-        const auto ahead = static_cast<std::uint16_t>(control.operation - handle.operation - 1);
-        if (ahead >= calls_ahead) return;
-        handle.aborted = static_cast<std::uint8_t>(handle.aborted | 1U << ahead);
-        handle.aborted_status = status;
+        return true;
+    }
+
+    /// A peer names ranks. It may be wrong about this one, and about ranks that there are not.
+    static void blame(const EpGroup& group, EpHandle& handle, std::span<const std::uint8_t> bytes) {
+        RankMask mask;
+        std::memcpy(mask.data(), bytes.data(), sizeof(mask));
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            const std::uint64_t bit = 1ULL << (rank % 64);
+            if (rank != group.parameters.rank) handle.blamed_ranks[rank / 64] |= mask[rank / 64] & bit;
+        }
     }
 
     Core& core_;

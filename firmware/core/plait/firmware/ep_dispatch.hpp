@@ -161,8 +161,7 @@ class EpDispatch {
     }
 
     /// Marks who kept the dispatch from ending.
-    void missing_ranks(const EpGroup& group, const EpHandle& handle,
-                       std::array<std::uint64_t, 4>& mask) const {
+    void missing_ranks(const EpGroup& group, const EpHandle& handle, RankMask& mask) const {
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const PeerState& peer = handle.peer[rank];
             const bool late = handle.state == HandleState::counting
@@ -278,7 +277,7 @@ class EpDispatch {
     void report_lost_rows(EpGroup& group, EpHandle& handle) {
         if (handle.rows_lost) return;
         handle.rows_lost = true;
-        core_.control().send_aborts(group, handle, regmap::Status::rank_failed);
+        core_.control().send_aborts(group, handle, regmap::Status::rank_failed, group.failed);
     }
 
     /// Offers the rows that may go now, and might not before, to their queue pairs.

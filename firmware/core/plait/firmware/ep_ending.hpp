@@ -2,6 +2,7 @@
 // The end of an EP call: its result, and its completion as soon as the device has let go of its memory.
 
 #include <algorithm>
+#include <plait/firmware/ep_gather.hpp>
 #include <plait/firmware/ep_state.hpp>
 
 namespace plait::firmware {
@@ -55,6 +56,16 @@ class EpEnding {
         core_.context().queues().complete(group.queue, completion);
     }
 
+    /// The ranks that the result of a call in progress names when it ends with `status`.
+    RankMask failed_ranks(const EpGroup& group, const EpHandle& handle, regmap::Status status) const {
+        // Where a failed rank is known, who is late may be so because of it, and is as alive as can be.
+        const bool late = status == regmap::Status::timeout ||
+                          (status == regmap::Status::rank_failed && !core_.any_failed(group));
+        RankMask mask = late ? late_ranks(group, handle) : RankMask{};
+        for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= group.failed[i];
+        return mask;
+    }
+
   private:
     void make_result(const EpGroup& group, EpHandle& handle, regmap::Status status) {
         const bool combining = handle.state == HandleState::combining;
@@ -70,16 +81,34 @@ class EpEnding {
             result.missing_rows =
                 static_cast<std::uint32_t>((handle.parts_left + group.row_parts - 1) / group.row_parts);
         }
-        std::array<std::uint64_t, 4> missing{};
-        // Where a failed rank is known, who is late may be so because of it, and is as alive as can be.
-        const bool nobody_known = !core_.any_failed(group);
-        if (status == regmap::Status::timeout || (status == regmap::Status::rank_failed && nobody_known)) {
-            if (combining) core_.combine().missing_ranks(group, handle, missing);
-            else if (handle.state != HandleState::loading)
-                core_.dispatch().missing_ranks(group, handle, missing);
+        const RankMask failed = failed_ranks(group, handle, status);
+        std::copy(failed.begin(), failed.end(), std::begin(result.failed_ranks));
+    }
+
+    /// Those that have not joined the call, as far as this rank can tell.
+    RankMask absent_ranks(const EpGroup& group, const EpHandle& handle) const {
+        RankMask mask{};
+        const bool told_all = handle.state != HandleState::combining || handle.asked > asked_enough;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            const bool joined = handle.state == HandleState::counting
+                                    ? core_.dispatch().has_counts(group, handle, rank)
+                                    : is_contributor_ready(group, handle, rank);
+            if (!joined && (told_all || group.is_local(rank))) mask[rank / 64] |= 1ULL << (rank % 64);
         }
-        for (std::size_t i = 0; i < missing.size(); ++i)
-            result.failed_ranks[i] = group.failed[i] | missing[i];
+        return mask;
+    }
+
+    /// Who is to blame where no failed rank is known: those that did not join, else whom peers name, else
+    /// those from whom something is missing, which may wait for others themselves.
+    RankMask late_ranks(const EpGroup& group, const EpHandle& handle) const {
+        constexpr RankMask nobody{};
+        if (handle.state == HandleState::loading) return handle.blamed_ranks;
+        RankMask mask = absent_ranks(group, handle);
+        if (mask == nobody) mask = handle.blamed_ranks;
+        if (mask != nobody) return mask;
+        if (handle.state == HandleState::combining) core_.combine().missing_ranks(group, handle, mask);
+        else core_.dispatch().missing_ranks(group, handle, mask);
+        return mask;
     }
 
     /// The record, then for a dispatch its rows per local expert and per source rank.

@@ -208,8 +208,7 @@ class EpGather {
         peer.partials_done += group.parts - peer.entry_part;
         peer.entry_part = 0;
         ++peer.entry_row;
-        handle.abort_status = regmap::Status::rank_failed;
-        core_.control().send(group, handle, source, regmap::EpControlKind::abort);
+        core_.control().send_abort(group, handle, source, regmap::Status::rank_failed, group.failed);
     }
 
     [[nodiscard]] bool contributors_ready(const EpGroup& group, const EpHandle& handle,

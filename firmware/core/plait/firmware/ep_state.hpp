@@ -15,6 +15,9 @@ namespace plait::firmware {
 
 constexpr std::uint32_t no_index = 0xffffffffU;
 
+/// A bit for each rank of a group.
+using RankMask = std::array<std::uint64_t, regmap::max_ranks / 64>;
+
 /// Serial comparison of operation numbers.
 constexpr bool operation_before(std::uint16_t a, std::uint16_t b) {
     return static_cast<std::int16_t>(static_cast<std::uint16_t>(a - b)) < 0;
@@ -116,13 +119,19 @@ enum class HandleState : std::uint8_t {
     ending,  ///< Over, but the device still reads the call's memory: the completion waits for that.
 };
 
+/// A combine that has looked so often for those it waits for tells all ranks that it is there.
+constexpr std::uint8_t asked_enough = 2;
+
 struct EpHandle {
     HandleState state = HandleState::free;
     bool routed = false;             ///< The tables hold a complete routing.
     CallKind kind = CallKind::none;  ///< Of the latest call.
     std::uint8_t aborted = 0;        ///< Bit i: a peer gave up call operation + 1 + i already.
     regmap::Status abort_status = regmap::Status::ok;    ///< What this rank's aborts say,
-    regmap::Status aborted_status = regmap::Status::ok;  ///< and those of the peers that are ahead.
+    RankMask abort_ranks{};                              ///< whom they name,
+    regmap::Status aborted_status = regmap::Status::ok;  ///< what those of the peers say that are ahead,
+    RankMask blamed_ranks{};                             ///< and whom those of any peer name.
+    std::uint8_t asked = 0;               ///< Combine: times that it looked for those it waits for.
     bool disturbed = false;               ///< A peer ended the call without all it should have had.
     bool rows_lost = false;               ///< Rows of the dispatch had to go by way of a rank that failed.
     std::uint16_t operation = 0;          ///< Number of the latest call.
@@ -210,7 +219,7 @@ struct EpGroup {
     std::uint32_t partial_limit = 0;  ///< and parts owed: their shares of packet memory.
     std::span<std::uint32_t> qpn;     ///< [ranks]; 0 for the own node.
     std::span<EpHandle> handles;
-    std::array<std::uint64_t, 4> failed{};  ///< Ranks that are unreachable.
+    RankMask failed{};  ///< Ranks that are unreachable.
 
     [[nodiscard]] bool has_failed(std::uint32_t rank) const {
         return (failed[rank / 64] >> (rank % 64)) & 1U;

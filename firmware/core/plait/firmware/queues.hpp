@@ -7,21 +7,12 @@
 #include <cstring>
 #include <plait/firmware/arena.hpp>
 #include <plait/firmware/commands.hpp>
+#include <plait/firmware/queue_state.hpp>
 #include <plait/firmware/registers.hpp>
 #include <plait/regmap.hpp>
 #include <span>
 
 namespace plait::firmware {
-
-using regmap::QueueKind;
-
-/// Who takes a queue's requests.
-enum class OwnerKind : std::uint8_t { none, qp, group, admin };
-struct QueueOwner {
-    OwnerKind kind = OwnerKind::none;
-    std::uint32_t number = 0;
-    friend constexpr bool operator==(const QueueOwner&, const QueueOwner&) = default;
-};
 
 struct QueueStatistics {
     std::uint64_t fetches = 0;            ///< Batches of records fetched.
@@ -87,8 +78,14 @@ class Queues {
             return Status::invalid_queue;
         Queue& queue = queues_[number];
         if (queue.owner.kind != OwnerKind::none || queue.users != 0) return Status::invalid_state;
-        if (queue.kind != QueueKind::completion) --queues_[queue.completion_queue].users;
+        const std::uint32_t completion_queue = queue.completion_queue;
+        if (queue.kind != QueueKind::completion) {
+            --queues_[completion_queue].users;
+            Queue& ring = queues_[completion_queue];
+            ring.promised = distance(queue.promised, ring.promised);
+        }
         clear(queue);
+        serve_starved(completion_queue);
         return Status::ok;
     }
 
@@ -145,6 +142,7 @@ class Queues {
             if (distance(queue.consumed, index) > distance(queue.consumed, queue.produced))
                 ++statistics_.refused_doorbells;
             else queue.consumed = index;
+            serve_starved(number);
             return;
         }
         const std::uint16_t posted = distance(queue.consumed, index);
@@ -178,8 +176,9 @@ class Queues {
     }
 
     /// Writes `completion` of a request of queue `number` to that queue's completion queue and raises the
-    /// completion interrupt behind it; `queue` and `phase` are set here. When the completion queue is full
-    /// the entry is lost, counted, and the request queue's owner is told once.
+    /// completion interrupt behind it; `queue` and `phase` are set here. A collective request was only taken
+    /// when there was an entry for its completion. For a queue pair's, when the completion queue is full, the
+    /// entry is lost, counted, and the queue pair is told once.
     void complete(std::uint32_t number, regmap::Completion completion) {
         if (number >= regmap::max_queues || !queues_[number].used ||
             queues_[number].kind == QueueKind::completion) {
@@ -190,7 +189,10 @@ class Queues {
         Queue& ring = queues_[queue.completion_queue];
         // The administration's ring has no consumer index: each of its entries answers one request of a ring
         // of the same length.
-        if (number != admin_queue && distance(ring.consumed, ring.produced) == ring.entries()) {
+        if (queue.promised != 0) {
+            --queue.promised;
+            --ring.promised;
+        } else if (number != admin_queue && free_entries(ring) == 0) {
             ++statistics_.lost_completions;
             overflow(queue);
             return;
@@ -212,48 +214,6 @@ class Queues {
     static constexpr std::uint32_t admin_completion_queue =
         regmap::max_queues;  // behind those with a doorbell
     static constexpr std::uint32_t max_fetch_bytes = 4096;
-
-    /// Indices run freely modulo 2^16, which every ring's length divides.
-    struct Queue {
-        std::uint64_t address = 0;
-        QueueOwner owner;
-        std::uint32_t completion_queue = 0;
-        std::uint32_t users = 0;       ///< Of a completion queue: queues that complete to it.
-        std::uint32_t generation = 0;  ///< Tells fetches of earlier lives apart; never reset.
-        std::uint16_t produced = 0;    ///< Requests posted; completions written.
-        std::uint16_t consumed = 0;    ///< Requests handed over; completions the driver has read.
-        std::uint16_t record_bytes = 0;
-        std::uint8_t fetching = 0;  ///< Records of the fetch under way.
-        std::uint8_t log2_entries = 0;
-        QueueKind kind = QueueKind::send;
-        bool used = false;
-        bool busy = false;        ///< A fetch is under way or its records are being handed over.
-        bool overflowed = false;  ///< The owner was told that a completion was lost.
-
-        [[nodiscard]] std::uint32_t entries() const { return std::uint32_t{1} << log2_entries; }
-        [[nodiscard]] std::uint64_t record_address(std::uint16_t index) const {
-            return address + std::uint64_t{index & (entries() - 1)} * record_bytes;
-        }
-    };
-
-    static constexpr std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
-        return static_cast<std::uint16_t>(to - from);
-    }
-
-    static constexpr std::uint16_t record_bytes(QueueKind kind) {
-        switch (kind) {
-            case QueueKind::send: return sizeof(regmap::WorkRequest);
-            case QueueKind::receive: return sizeof(regmap::ReceiveRequest);
-            case QueueKind::completion: return sizeof(regmap::Completion);
-            case QueueKind::collective: return sizeof(regmap::EpRequest);
-        }
-        return 0;
-    }
-
-    static constexpr bool is_ring(std::uint64_t address, std::uint8_t log2_entries, std::uint32_t record) {
-        const std::uint64_t bytes = std::uint64_t{record} << log2_entries;
-        return address % record == 0 && address + (bytes - 1) >= address;
-    }
 
     [[nodiscard]] bool is_queue(std::uint32_t number, QueueKind kind) const {
         return number != admin_queue && number < regmap::max_queues && queues_[number].used &&
@@ -307,13 +267,32 @@ class Queues {
                              Segment{queue.record_address(queue.consumed), count * queue.record_bytes});
     }
 
+    /// Collective queues that found no entry for their completions go on.
+    void serve_starved(std::uint32_t completion_queue) {
+        if (!queues_[completion_queue].starved) return;
+        queues_[completion_queue].starved = false;
+        for (std::uint32_t number = 1; number < regmap::max_queues; ++number) {
+            const Queue& queue = queues_[number];
+            if (queue.kind == QueueKind::collective && queue.completion_queue == completion_queue)
+                fetch(number);
+        }
+    }
+
+    /// Collective requests that may be taken without a completion having to be lost.
+    [[nodiscard]] std::uint32_t collective_room(const Queue& queue) {
+        Queue& ring = queues_[queue.completion_queue];
+        const std::uint32_t free = free_entries(ring);
+        ring.starved |= free == 0;
+        return std::min(free, static_cast<std::uint32_t>(context_.ep().submit_room(queue.owner.number)));
+    }
+
     /// Requests the owner takes now.
     [[nodiscard]] std::uint32_t room(const Queue& queue) {
         const std::uint32_t number = queue.owner.number;
         switch (queue.owner.kind) {
             case OwnerKind::none: return 0;
             case OwnerKind::admin: return context_.admin().submit_room();
-            case OwnerKind::group: return static_cast<std::uint32_t>(context_.ep().submit_room(number));
+            case OwnerKind::group: return collective_room(queue);
             case OwnerKind::qp:
                 return static_cast<std::uint32_t>(queue.kind == QueueKind::send
                                                       ? context_.transport().submit_room(number)
@@ -334,12 +313,14 @@ class Queues {
         }
     }
 
-    void take(const Queue& queue, const std::uint8_t* bytes, std::uint16_t index) {
+    void take(Queue& queue, const std::uint8_t* bytes, std::uint16_t index) {
         const std::uint32_t number = queue.owner.number;
         switch (queue.owner.kind) {
             case OwnerKind::none: return;
             case OwnerKind::admin: context_.admin().submit(copy<regmap::AdminRequest>(bytes), index); return;
             case OwnerKind::group:
+                ++queue.promised;
+                ++queues_[queue.completion_queue].promised;
                 context_.ep().submit(number, copy<regmap::EpRequest>(bytes), index);
                 return;
             case OwnerKind::qp:
@@ -362,7 +343,6 @@ class Queues {
         if (queue.overflowed) return;
         queue.overflowed = true;
         if (queue.owner.kind == OwnerKind::qp) context_.transport().queue_overflow(queue.owner.number);
-        if (queue.owner.kind == OwnerKind::group) context_.ep().queue_overflow(queue.owner.number);
     }
 
     Context& context_;
