@@ -99,6 +99,14 @@ TEST(EpDeadRanks, ThatSomeKnowOfAreNotWaitedFor) {
             }
             EXPECT_LE(job.mesh.now_ns() - start_ns, 10'000'000U)
                 << "two time limits of a queue pair and a little";
+            // A cached routing has slots for its rows.
+            for (std::uint32_t rank = 0; cached && rank < job.ranks(); ++rank) {
+                if (rank == dead) continue;
+                const auto rows = job.expected_rows(routing, rank);
+                const auto of_the_dead = std::count_if(rows.begin(), rows.end(),
+                                                       [&](const auto& row) { return row.source == dead; });
+                EXPECT_GE(job.result(rank, calls[rank]).missing_rows, of_the_dead) << "rank " << rank;
+            }
             round_of_survivors(job, dead, routing);
             job.expect_nothing_left();
         }

@@ -94,7 +94,9 @@ struct EpCompletion {
     Status status = Status::ok;
     EpHandle handle;
     std::uint32_t received_rows = 0;  ///< dispatch: rows of the outputs. combine: tokens combined.
-    std::uint32_t missing_rows = 0;   ///< Rows that failed ranks did not deliver: gaps in the outputs.
+    /// Rows that failed ranks did not deliver, or not wholly. Of a dispatch: gaps in the outputs, -1 in
+    /// recv_source and recv_topk_idx; of a combine: rows of nodes that its sums lack in part or whole.
+    std::uint32_t missing_rows = 0;
     std::vector<std::uint32_t> rows_per_local_expert;  ///< dispatch: [experts / ranks]
     /// The same, each count rounded up to a multiple of expert_alignment.
     std::vector<std::uint32_t> aligned_rows_per_local_expert;

@@ -181,7 +181,9 @@ typedef struct plait_ep_completion {
     uint32_t version;
     plait_status status;    /**< Other than ok says what did not happen: docs/ep.md, Errors. */
     uint32_t received_rows; /**< dispatch: N. combine: tokens combined. */
-    uint32_t missing_rows;  /**< Rows that failed ranks did not deliver: gaps in the outputs. */
+    /** Rows that failed ranks did not deliver, or not wholly. Of a dispatch: gaps in the outputs, -1 in
+     * recv_source and recv_topk_idx; of a combine: rows of nodes that its sums lack in part or whole. */
+    uint32_t missing_rows;
     uint32_t local_experts; /**< Length of the next two: E / R. */
     const uint32_t* rows_per_local_expert;
     const uint32_t* aligned_rows_per_local_expert; /**< Each rounded up to expert_alignment. */

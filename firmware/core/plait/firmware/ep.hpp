@@ -227,7 +227,9 @@ class Ep : public EpNames {
         for (EpGroup& group : groups_) {
             if (local >= group.parameters.ranks_per_node || local == group.local) continue;
             combine_.gather().on_contributor_failed(group, local);
-            if (group.active) rank_failed(group, group.rank_at(group.node, local));
+            if (!group.active) continue;
+            rank_failed(group, group.rank_at(group.node, local));
+            control_.send_gone(group);
         }
     }
 
@@ -280,6 +282,9 @@ class Ep : public EpNames {
     }
 
     void hurry(EpGroup& group, EpHandle& handle) { calls_.hurry(group, handle); }
+    RankMask absent_ranks(const EpGroup& group, const EpHandle& handle) const {
+        return ending_.absent_ranks(group, handle);
+    }
 
     void begin_combine(EpGroup& group, EpHandle& handle) {
         ++combining_;

@@ -34,6 +34,7 @@ class EpCalls {
         const regmap::Status valid = check_call(group, handle, request, core_.context().memory_table());
         if (valid != regmap::Status::ok) core_.control().send_aborts(group, handle, valid, {});
         handle.disturbed = aborted && handle.aborted_status == regmap::Status::rank_failed;
+        handle.in_a_hurry = false;
         if (!handle.disturbed) handle.blamed_ranks = {};
         handle.asked = 0;
         if (valid != regmap::Status::ok || (aborted && !handle.disturbed)) {
@@ -43,17 +44,28 @@ class EpCalls {
         begin(group, handle, request, request_index);
     }
 
-    /// The call in progress may never be complete: what does not come soon is not waited for.
+    /// The call in progress may never be complete: when nothing comes any more it is not waited for. Before
+    /// rows travel it still waits for those who have not joined.
     void hurry(EpGroup& group, EpHandle& handle) {
-        handle.deadline_ns = std::min(handle.deadline_ns, core_.hal().now_ns() + patience_ns());
+        handle.in_a_hurry = true;
+        if (!is_begun(handle)) return;
+        handle.left_before = work_left(handle);
+        handle.deadline_ns = std::min(handle.limit_ns, core_.hal().now_ns() + patience_ns());
         arm_timer(group, handle);
     }
 
-    /// The timer of a call: its time limit, or time to see whether those it waits for are alive.
+    /// The timer of a call: its time limit, the end of its patience, or time to see whether those it waits
+    /// for are alive.
     void on_timer(EpGroup& group, EpHandle& handle) {
         if (!core_.is_busy(handle)) return;
-        if (core_.hal().now_ns() >= handle.deadline_ns) {
-            const bool failed = core_.any_failed(group) || handle.disturbed;
+        const std::uint64_t now_ns = core_.hal().now_ns();
+        if (now_ns >= handle.deadline_ns) {
+            const bool has_absent = core_.absent_ranks(group, handle) != RankMask{};
+            if (now_ns < handle.limit_ns && (has_absent || work_left(handle) != handle.left_before))
+                return hurry(group, handle);
+            // A routing without the counts of all is none, and a call that was not made by all is no call.
+            const bool failed =
+                is_begun(handle) && !has_absent && (core_.any_failed(group) || handle.disturbed);
             return core_.give_up(group, handle,
                                  failed ? regmap::Status::rank_failed : regmap::Status::timeout);
         }
@@ -62,6 +74,17 @@ class EpCalls {
     }
 
   private:
+    [[nodiscard]] static bool is_begun(const EpHandle& handle) {
+        return handle.state == HandleState::dispatching || handle.state == HandleState::combining;
+    }
+
+    /// What a call still waits for: when it changes there is progress.
+    [[nodiscard]] static std::uint64_t work_left(const EpHandle& handle) {
+        if (handle.state == HandleState::combining)
+            return handle.tokens_left + handle.pulls_left + handle.partials_left;
+        return handle.parts_left + handle.entry_parts_left + handle.rows_unacknowledged + handle.local_left;
+    }
+
     regmap::Status check_handle(const EpGroup& group, const regmap::EpRequest& request) const {
         if (!group.active) return regmap::Status::invalid_group;
         if (!is_known(request.opcode)) return regmap::Status::invalid_opcode;
@@ -80,14 +103,15 @@ class EpCalls {
         handle.kind = request.opcode == regmap::EpOpcode::combine ? CallKind::combine
                       : cached                                    ? CallKind::cached_dispatch
                                                                   : CallKind::dispatch;
-        handle.deadline_ns = core_.hal().now_ns() + std::uint64_t{request.timeout_us} * 1000;
-        if (handle.disturbed) hurry(group, handle);
-        else arm_timer(group, handle);
+        handle.deadline_ns = handle.limit_ns =
+            core_.hal().now_ns() + std::uint64_t{request.timeout_us} * 1000;
+        arm_timer(group, handle);
         if (handle.kind == CallKind::combine) {
             core_.begin_combine(group, handle);
         } else {
             core_.dispatch().begin(group, handle, cached);
         }
+        if (handle.disturbed && core_.is_busy(handle)) hurry(group, handle);
         const bool disagrees =
             std::any_of(handle.peer.begin(), handle.peer.end(),
                         [&](const PeerState& peer) { return EpControl<Core>::disagrees(handle, peer); });

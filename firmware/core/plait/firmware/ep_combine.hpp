@@ -31,6 +31,7 @@ class EpCombine {
         handle.pace.set_duration(
             link_time_ns(core_.context().config(), handle.busiest_rows, group.output_bytes, group.parts));
         handle.missing_rows = 0;
+        handle.lacking_ranks = {};
         for (RowInfo& row : handle.rows.first(handle.row_count)) {
             row.arrived = 0;
             row.missing = false;
@@ -67,9 +68,10 @@ class EpCombine {
         const bool known = handle.state == HandleState::combining && pull.operation == handle.operation;
         const bool fits = known && pull.index < peer.rows_to_me && pull.length != 0 &&
                           pull.offset < group.output_bytes && pull.length <= group.output_bytes - pull.offset;
-        if (!fits)
-            return refuse_pull(pull,
-                               known ? regmap::DropReason::malformed : regmap::DropReason::unknown_operation);
+        if (known && !fits) return refuse_pull(pull, regmap::DropReason::malformed);
+        // The entry may have had a row that came here too late, or in part: there is nothing to contribute.
+        const bool is_here = known && handle.parts_placed[peer.base_slot + pull.index] == group.row_parts;
+        if (!is_here) return refuse_pull(pull, regmap::DropReason::unknown_operation);
         const std::uint32_t entry = pull.source_local;
         ScaleUpHeader answer = pull;
         answer.kind = regmap::ScaleUpKind::contribution;
@@ -151,7 +153,7 @@ class EpCombine {
                 break;
             row.arrived |= 1U << part;
             if (row.arrived == all_parts(group)) row_returned(group, handle, row);
-            if (partial.missing != 0) mark_missing(handle, row);
+            if (partial.missing != 0) mark_lacking(group, handle, row, partial.missing);
             hal.reduce_add(token_accumulator(group, handle, partial.token, part),
                            static_cast<std::uint8_t>(i), event.buffer);
             return regmap::NackReason::none;
@@ -225,8 +227,9 @@ class EpCombine {
         }
     }
 
-    /// Marks who kept the combine from ending.
+    /// Marks who kept the combine from ending, or from being whole.
     void missing_ranks(const EpGroup& group, const EpHandle& handle, RankMask& mask) const {
+        for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= handle.lacking_ranks[i];
         auto mark = [&](std::uint32_t rank) { mask[rank / 64] |= 1ULL << (rank % 64); };
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const PeerState& peer = handle.peer[rank];
@@ -266,6 +269,16 @@ class EpCombine {
     static void mark_missing(EpHandle& handle, RowInfo& row) {
         if (!row.missing) ++handle.missing_rows;
         row.missing = true;
+    }
+
+    /// The devices `missing` of the row's node did not contribute to what came back.
+    static void mark_lacking(const EpGroup& group, EpHandle& handle, RowInfo& row, std::uint8_t missing) {
+        mark_missing(handle, row);
+        for (std::uint32_t left = missing & row.targets; left != 0; left &= left - 1) {
+            const std::uint32_t rank =
+                group.rank_at(row.node, static_cast<std::uint32_t>(std::countr_zero(left)));
+            handle.lacking_ranks[rank / 64] |= 1ULL << (rank % 64);
+        }
     }
 
     void admit(EpGroup& group, EpHandle& handle, std::uint32_t token) {

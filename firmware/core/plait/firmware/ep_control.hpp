@@ -17,11 +17,12 @@ class EpControl {
   public:
     explicit EpControl(Core& core) : core_(core) {}
 
-    /// A new call: what was not sent yet of the last one is of no use to anybody (the aborts are).
+    /// A new call: what was not sent yet of the last one is of no use to anybody (aborts and what is of no
+    /// call are).
     void begin(EpHandle& handle) {
+        constexpr std::uint8_t kept = bit(EpControlKind::abort) | bit(EpControlKind::gone);
         handle.controls_left = 0;
-        for (Destination& destination : handle.destination)
-            destination.control_pending &= bit(EpControlKind::abort);
+        for (Destination& destination : handle.destination) destination.control_pending &= kept;
     }
 
     void send(EpGroup& group, EpHandle& handle, std::uint32_t rank, EpControlKind kind) {
@@ -54,6 +55,15 @@ class EpControl {
         handle.abort_status = reason;
         handle.abort_ranks = culprits;
         send(group, handle, rank, EpControlKind::abort);
+    }
+
+    /// A device of the node is gone, which the node alone sees at once: the other nodes learn it, so that
+    /// they do not wait until their queue pairs to it have given up. The first handle carries it.
+    void send_gone(EpGroup& group) {
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            if (!group.is_local(rank) && !group.has_failed(rank))
+                send(group, group.handles[0], rank, EpControlKind::gone);
+        }
     }
 
     /// Every rank (dispatch), or the node's (combine), learns that this one has joined the call.
@@ -140,6 +150,7 @@ class EpControl {
             case EpControlKind::ready: return take_ready(group, handle, rank, control);
             case EpControlKind::credit: return take_credit(group, handle, rank, control);
             case EpControlKind::abort: return take_abort(group, handle, control, bytes);
+            case EpControlKind::gone: return take_gone(group, rank, control);
         }
         return false;
     }
@@ -179,6 +190,11 @@ class EpControl {
                 break;
             case EpControlKind::credit: control.value = handle.destination[rank].credited; break;
             case EpControlKind::abort: control.status = handle.abort_status; break;
+            case EpControlKind::gone:
+                for (std::uint32_t local = 0; local < group.parameters.ranks_per_node; ++local) {
+                    if (group.has_failed(group.rank_at(group.node, local))) control.value |= 1U << local;
+                }
+                break;
         }
         return control;
     }
@@ -301,6 +317,19 @@ class EpControl {
         } else {
             if (!handle.disturbed) core_.hurry(group, handle);
             handle.disturbed = true;
+        }
+        return true;
+    }
+
+    /// Of its own node's devices a peer knows best; itself it does not count out.
+    bool take_gone(EpGroup& group, std::uint32_t rank, const ControlHeader& control) {
+        if (group.is_local(rank) || control.value >> group.parameters.ranks_per_node != 0) return false;
+        const std::uint32_t node = rank / group.parameters.ranks_per_node;
+        for (std::uint32_t left = control.value; left != 0; left &= left - 1) {
+            const std::uint32_t gone =
+                group.rank_at(node, static_cast<std::uint32_t>(std::countr_zero(left)));
+            if (gone != rank && !group.has_failed(gone))
+                core_.context().transport().give_up(group.qpn[gone], regmap::Status::retry_exceeded);
         }
         return true;
     }

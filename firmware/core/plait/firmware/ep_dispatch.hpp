@@ -237,10 +237,12 @@ class EpDispatch {
             if (!group.is_local(rank)) handle.rows_unacknowledged += destination.rows_via;
         }
         for (EntryRow& row : handle.entry_rows.first(entries)) row.arrived = false;
+        std::fill_n(handle.parts_placed.begin(), handle.received_rows, std::uint8_t{0});
         handle.local_left = handle.destination[group.parameters.rank].rows_via;
         handle.peer[group.parameters.rank].busiest_rows = std::max(handle.rows_unacknowledged, entries);
         handle.pace.start(core_.hal().now_ns(), handle.row_count);
         handle.rows_released = handle.busiest_rows = 0;
+        if (handle.in_a_hurry) core_.hurry(group, handle);
         core_.control().announce_ready(group, handle, true);
         for (const PeerState& peer : handle.peer) meet_links_of(group, handle, peer);
         for (std::uint32_t node = 0; node < group.nodes; ++node) start_node(group, handle, node);

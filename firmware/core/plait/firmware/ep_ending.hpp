@@ -56,6 +56,19 @@ class EpEnding {
         core_.context().queues().complete(group.queue, completion);
     }
 
+    /// Those that have not joined the call, as far as this rank can tell.
+    RankMask absent_ranks(const EpGroup& group, const EpHandle& handle) const {
+        RankMask mask{};
+        const bool told_all = handle.state != HandleState::combining || handle.asked > asked_enough;
+        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
+            const bool joined = handle.state == HandleState::counting
+                                    ? core_.dispatch().has_counts(group, handle, rank)
+                                    : is_contributor_ready(group, handle, rank);
+            if (!joined && (told_all || group.is_local(rank))) mask[rank / 64] |= 1ULL << (rank % 64);
+        }
+        return mask;
+    }
+
     /// The ranks that the result of a call in progress names when it ends with `status`.
     RankMask failed_ranks(const EpGroup& group, const EpHandle& handle, regmap::Status status) const {
         // Where a failed rank is known, who is late may be so because of it, and is as alive as can be.
@@ -78,24 +91,10 @@ class EpEnding {
             result.missing_rows = handle.missing_rows;
         } else if (received) {
             result.received_rows = handle.received_rows;
-            result.missing_rows =
-                static_cast<std::uint32_t>((handle.parts_left + group.row_parts - 1) / group.row_parts);
+            result.missing_rows = core_.dispatch().receive().mark_gaps(group, handle);
         }
         const RankMask failed = failed_ranks(group, handle, status);
         std::copy(failed.begin(), failed.end(), std::begin(result.failed_ranks));
-    }
-
-    /// Those that have not joined the call, as far as this rank can tell.
-    RankMask absent_ranks(const EpGroup& group, const EpHandle& handle) const {
-        RankMask mask{};
-        const bool told_all = handle.state != HandleState::combining || handle.asked > asked_enough;
-        for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
-            const bool joined = handle.state == HandleState::counting
-                                    ? core_.dispatch().has_counts(group, handle, rank)
-                                    : is_contributor_ready(group, handle, rank);
-            if (!joined && (told_all || group.is_local(rank))) mask[rank / 64] |= 1ULL << (rank % 64);
-        }
-        return mask;
     }
 
     /// Who is to blame where no failed rank is known: those that did not join, else whom peers name, else

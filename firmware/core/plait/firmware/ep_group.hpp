@@ -86,6 +86,7 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
     handle.peer = arena.make<PeerState>(p.ranks);
     handle.peer_expert_rows = arena.make<std::uint32_t>(p.experts);
     handle.incoming_expert_rows = arena.make<std::uint32_t>(p.experts);
+    handle.parts_placed = arena.reserve<std::uint8_t>(std::size_t{p.ranks} * tokens);
     handle.entry_rows = arena.reserve<EntryRow>(entry_row_limit(p));
     handle.token_accumulators = arena.reserve<std::uint16_t>(tokens * group.parts);
     handle.gather_ring = arena.make<std::uint16_t>(p.ranks + 1);

@@ -86,13 +86,29 @@ class EpReceive {
         }
         const std::uint32_t slot = peer.base_slot + frame.index;
         place_part(group, handle, slot, frame, event.buffer);
-        if (frame.offset == 0) {
-            write_choices(group, handle, slot, frame);
-            ++peer.rows_by_entry[frame.source_local];
-        }
+        if (frame.offset == 0) write_choices(group, handle, slot, frame);
+        if (++handle.parts_placed[slot] == group.row_parts) ++peer.rows_by_entry[frame.source_local];
         --peer.parts_missing;
         --handle.parts_left;
         core_.dispatch().check_done(group, handle);
+    }
+
+    /// The call may end with rows that are not in place, or not wholly; of a cached routing also those of
+    /// sources that have failed since. Marks them as coming from nowhere, for no expert; answers how many
+    /// there are.
+    std::uint32_t mark_gaps(const EpGroup& group, const EpHandle& handle) {
+        if (handle.parts_left == 0 && !core_.any_failed(group)) return 0;
+        std::uint32_t gaps = 0;
+        std::array<std::int64_t, regmap::max_topk> nowhere;
+        nowhere.fill(-1);
+        for (std::uint32_t slot = 0; slot < handle.received_rows; ++slot) {
+            if (handle.parts_placed[slot] >= group.row_parts) continue;
+            write_row(handle.request.recv_topk_idx, slot, nowhere.data(),
+                      group.parameters.topk * sizeof(std::int64_t));
+            write_row(handle.request.recv_source, slot, nowhere.data(), sizeof(std::uint64_t));
+            ++gaps;
+        }
+        return gaps;
     }
 
   private:

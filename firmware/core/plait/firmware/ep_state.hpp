@@ -87,7 +87,7 @@ struct PeerState {
     std::uint32_t rows_via_me = 0;
     std::uint32_t base_slot = 0;   ///< First output slot of its rows.
     std::uint32_t entry_base = 0;  ///< First EntryRow of its rows.
-    /// Of its rows here, those that came by way of the node's device i.
+    /// Of its rows here, those that came whole by way of the node's device i.
     std::array<std::uint32_t, regmap::max_ranks_per_node> rows_by_entry{};
     // The call in progress.
     std::uint32_t parts_missing = 0;        ///< Packets of its rows not yet placed,
@@ -131,6 +131,7 @@ struct EpHandle {
     RankMask abort_ranks{};                              ///< whom they name,
     regmap::Status aborted_status = regmap::Status::ok;  ///< what those of the peers say that are ahead,
     RankMask blamed_ranks{};                             ///< and whom those of any peer name.
+    RankMask lacking_ranks{};             ///< Combine: whose contributions other nodes' rows lack.
     std::uint8_t asked = 0;               ///< Combine: times that it looked for those it waits for.
     bool disturbed = false;               ///< A peer ended the call without all it should have had.
     bool rows_lost = false;               ///< Rows of the dispatch had to go by way of a rank that failed.
@@ -138,7 +139,10 @@ struct EpHandle {
     std::uint16_t routing_operation = 0;  ///< Number of the dispatch that made the tables.
     std::uint16_t request_index = 0;
     regmap::EpRequest request{};
-    std::uint64_t deadline_ns = 0;
+    std::uint64_t limit_ns = 0;     ///< The call's time is over,
+    std::uint64_t deadline_ns = 0;  ///< and, in a hurry, its patience.
+    std::uint64_t left_before = 0;  ///< In a hurry: what the call waited for when its patience began.
+    bool in_a_hurry = false;        ///< Ranks have failed, or peers ended the call early.
     regmap::Status end_status = regmap::Status::ok;  ///< ending: what the completion will say,
     regmap::EpResult result{};                       ///< and the result,
     bool result_counts = false;                      ///< followed by the counts of a dispatch.
@@ -174,6 +178,7 @@ struct EpHandle {
     std::span<std::uint32_t> incoming_expert_rows;  ///< and as PeerCounts says.
     std::uint32_t received_rows = 0;
     std::uint64_t parts_left = 0;
+    std::span<std::uint8_t> parts_placed;  ///< [ranks * max_tokens] packets in place, of each slot.
     std::uint32_t missing_rows = 0;
 
     // Entry.

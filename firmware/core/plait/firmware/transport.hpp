@@ -63,7 +63,9 @@ class Transport {
     unsigned receive_room(std::uint32_t qpn);
     void post_receive(std::uint32_t qpn, const regmap::ReceiveRequest& request, std::uint16_t request_index);
     /// A completion of the queue pair found its completion queue full: the queue pair fails.
-    void queue_overflow(std::uint32_t qpn);
+    void queue_overflow(std::uint32_t qpn) { give_up(qpn, Status::limit_exceeded); }
+    /// The queue pair fails with `status` when the outermost handler ends; unknown ones are ignored.
+    void give_up(std::uint32_t qpn, Status status);
 
     // EP.
 

@@ -198,11 +198,11 @@ void Transport<Context>::flush_receives(QueuePair& qp) {
 }
 
 template <class Context>
-void Transport<Context>::queue_overflow(std::uint32_t qpn) {
+void Transport<Context>::give_up(std::uint32_t qpn, Status status) {
     QueuePair* qp = find(qpn);
     if (qp == nullptr) return;
     const Handler handler(*this);
-    fail_later(*qp, Status::limit_exceeded);
+    fail_later(*qp, status);
 }
 
 template <class Context>
