@@ -84,6 +84,74 @@ TEST(EpAbsentRanks, ThatComeInTimeMissNothing) {
     job.expect_nothing_left();
 }
 
+// Those whose combine was over at once are not taken for absent by those that cannot end it.
+TEST(EpAbsentRanks, AreNotTakenForThoseThatHaveEnded) {
+    Job job({.nodes = 3, .ranks_per_node = 2}, {.timeout_us = timeout_us});
+    job.create_groups();
+    const std::uint32_t absent = 0;
+    Routing routing(job.ranks());  // rank 3 alone needs the absent one
+    job.add_token(routing[3], [](std::uint32_t) { return 0; });
+    job.add_token(routing[4], [](std::uint32_t) { return 10; });
+    job.run_dispatch(routing, job.dispatch_calls(routing, 0));
+    const std::vector<Call> combine = job.combine_calls(routing, 0);
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+        if (rank != absent) job.post(rank, combine[rank]);
+    for (const std::uint32_t rank : {2U, 4U, 5U})
+        EXPECT_EQ(job.status_of(rank, combine[rank], 1'000'000), Status::ok);
+    // One of them goes on to the next call, which cannot take place yet.
+    const std::vector<Call> next = job.dispatch_calls(routing, 0);
+    job.post(4, next[4]);
+    EXPECT_EQ(job.status_of(3, combine[3]), Status::timeout);
+    EXPECT_EQ(job.result(3, combine[3]).failed_ranks[0], bit(absent));
+    EXPECT_EQ(job.status_of(4, next[4]), Status::timeout);
+    job.expect_nothing_left();
+}
+
+// A routing without the counts of all is none: the call must not end as rank_failed, whose handle serves
+// combine.
+TEST(EpAbsentRanks, BesideADeadOneAreNamedToo) {
+    Job job({.nodes = 3, .ranks_per_node = 2}, {.timeout_us = timeout_us});
+    job.create_groups();
+    const Routing routing = job.random_routing(32);
+    job.round(routing);
+    const std::uint32_t dead = 5, absent = 2;
+    job.mesh.device(dead).kill();
+    const std::vector<Call> calls = job.dispatch_calls(routing, 0);
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+        if (rank != dead && rank != absent) job.post(rank, calls[rank]);
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+        if (rank == dead || rank == absent) continue;
+        EXPECT_EQ(job.status_of(rank, calls[rank]), Status::timeout) << "rank " << rank;
+        EXPECT_EQ(job.result(rank, calls[rank]).failed_ranks[0], bit(dead) | bit(absent));
+        const Call combine = job.combine_call(rank, routing, 0);
+        job.post(rank, combine);
+        EXPECT_EQ(job.status_of(rank, combine), Status::invalid_handle);
+    }
+    job.expect_nothing_left();
+}
+
+TEST(EpAbsentRanks, BesideADeadOneAreWaitedForAllTheSame) {
+    Job job({.nodes = 3, .ranks_per_node = 2}, {.timeout_us = timeout_us});
+    job.create_groups();
+    const Routing routing = job.random_routing(32);
+    job.round(routing);
+    const std::uint32_t dead = 5, late = 2;
+    job.mesh.device(dead).kill();
+    const std::vector<Call> calls = job.dispatch_calls(routing, 0);
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+        if (rank != dead && rank != late) job.post(rank, calls[rank]);
+    job.mesh.run_for(15'000'000);
+    job.post(late, calls[late]);
+    for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+        if (rank == dead) continue;
+        EXPECT_EQ(job.status_of(rank, calls[rank]), Status::rank_failed) << "rank " << rank;
+        EXPECT_EQ(job.result(rank, calls[rank]).failed_ranks[0], bit(dead));
+        if (job.node_of(rank) == job.node_of(dead)) continue;  // may have lost rows with it
+        EXPECT_EQ(job.result(rank, calls[rank]).missing_rows, 0U) << "rank " << rank;
+    }
+    job.expect_nothing_left();
+}
+
 // The host of a rank posts and posts and reads no completion. Its device takes calls as long as their
 // completions have room; from then on the rank is one that does not call. None of its completions is lost.
 TEST(EpAbsentRanks, MayNotReadTheirCompletions) {

@@ -72,7 +72,7 @@ ControlHeader lie_about_control(Liar& liar, std::uint32_t hash, std::uint16_t op
     control.group = static_cast<std::uint8_t>(liar.near(0));
     control.handle = static_cast<std::uint8_t>(liar.number(2));
     control.operation = static_cast<std::uint16_t>(liar.near(operation));
-    control.kind = static_cast<regmap::EpControlKind>(liar.number(5));
+    control.kind = static_cast<regmap::EpControlKind>(liar.number(6));
     control.status = static_cast<Status>(liar.number(30));
     control.call = static_cast<std::uint8_t>(liar.number(5));
     control.value = control.kind == regmap::EpControlKind::counts ? liar.near(hash) : liar.number(40);

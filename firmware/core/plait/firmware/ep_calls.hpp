@@ -36,6 +36,7 @@ class EpCalls {
         handle.disturbed = aborted && handle.aborted_status == regmap::Status::rank_failed;
         handle.in_a_hurry = false;
         if (!handle.disturbed) handle.blamed_ranks = {};
+        handle.joined_ranks = {};
         handle.asked = 0;
         if (valid != regmap::Status::ok || (aborted && !handle.disturbed)) {
             return core_.complete(group, request, request_index,

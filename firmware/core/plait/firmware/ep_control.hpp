@@ -20,7 +20,8 @@ class EpControl {
     /// A new call: what was not sent yet of the last one is of no use to anybody (aborts and what is of no
     /// call are).
     void begin(EpHandle& handle) {
-        constexpr std::uint8_t kept = bit(EpControlKind::abort) | bit(EpControlKind::gone);
+        constexpr std::uint8_t kept =
+            bit(EpControlKind::abort) | bit(EpControlKind::gone) | bit(EpControlKind::joined);
         handle.controls_left = 0;
         for (Destination& destination : handle.destination) destination.control_pending &= kept;
     }
@@ -87,8 +88,9 @@ class EpControl {
         for (std::uint32_t left = waiting; left != 0; left &= left - 1) {
             const auto kind = static_cast<EpControlKind>(std::countr_zero(left));
             const bool counts = kind == EpControlKind::counts;
-            const std::uint16_t operation =
-                kind == EpControlKind::abort ? destination.abort_operation : handle.operation;
+            const std::uint16_t operation = kind == EpControlKind::abort    ? destination.abort_operation
+                                            : kind == EpControlKind::joined ? destination.joined_operation
+                                                                            : handle.operation;
             const std::uint64_t tag = core_.tag(group, handle, EpMessageKind::control, operation,
                                                 rank << 8 | static_cast<std::uint32_t>(kind));
             const std::uint32_t length = counts                         ? counts_bytes(group.parameters)
@@ -151,6 +153,10 @@ class EpControl {
             case EpControlKind::credit: return take_credit(group, handle, rank, control);
             case EpControlKind::abort: return take_abort(group, handle, control, bytes);
             case EpControlKind::gone: return take_gone(group, rank, control);
+            case EpControlKind::joined:
+                if (control.operation == handle.operation)
+                    handle.joined_ranks[rank / 64] |= std::uint64_t{1} << (rank % 64);
+                return true;
         }
         return false;
     }
@@ -190,6 +196,7 @@ class EpControl {
                 break;
             case EpControlKind::credit: control.value = handle.destination[rank].credited; break;
             case EpControlKind::abort: control.status = handle.abort_status; break;
+            case EpControlKind::joined: break;
             case EpControlKind::gone:
                 for (std::uint32_t local = 0; local < group.parameters.ranks_per_node; ++local) {
                     if (group.has_failed(group.rank_at(group.node, local))) control.value |= 1U << local;
@@ -269,6 +276,7 @@ class EpControl {
         PeerState& peer = handle.peer[rank];
         if (control.call == 0 || control.call > static_cast<std::uint8_t>(CallKind::combine)) return false;
         if (control.value > std::max(handle.rows.size(), handle.entry_rows.size())) return false;
+        answer_late_ready(group, handle, rank, control);
         if (peer.ready_valid && !operation_before(peer.ready_operation, control.operation)) return true;
         peer.ready_valid = true;
         peer.ready_operation = control.operation;
@@ -278,6 +286,18 @@ class EpControl {
         core_.dispatch().on_ready(group, handle, rank);
         if (group.is_local(rank)) core_.combine().on_ready(group, handle);
         return true;
+    }
+
+    /// A rank of another node is still in a combine that is over here, and looks for those that never joined
+    /// it.
+    void answer_late_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank,
+                           const ControlHeader& control) {
+        const bool is_over = operation_before(control.operation, handle.operation) ||
+                             (control.operation == handle.operation && !core_.is_busy(handle));
+        if (!is_over || group.is_local(rank) || static_cast<CallKind>(control.call) != CallKind::combine)
+            return;
+        handle.destination[rank].joined_operation = control.operation;
+        send_again(group, handle, rank, EpControlKind::joined);
     }
 
     bool take_credit(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control) {

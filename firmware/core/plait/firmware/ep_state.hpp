@@ -57,7 +57,8 @@ struct Destination {
     std::uint32_t returned = 0;        ///< and those that came back or never will.
     std::uint8_t control_pending = 0;  ///< Bit per EpControlKind not yet handed to the transport.
     std::uint8_t control_in_flight = 0;
-    std::uint16_t abort_operation = 0;  ///< What the pending abort is about.
+    std::uint16_t abort_operation = 0;   ///< What the pending abort is about.
+    std::uint16_t joined_operation = 0;  ///< The same of the answer joined.
 };
 
 /// Kind of a call: the value of a `ready` message, so that ranks that do not post the same find out.
@@ -132,6 +133,7 @@ struct EpHandle {
     regmap::Status aborted_status = regmap::Status::ok;  ///< what those of the peers say that are ahead,
     RankMask blamed_ranks{};                             ///< and whom those of any peer name.
     RankMask lacking_ranks{};             ///< Combine: whose contributions other nodes' rows lack.
+    RankMask joined_ranks{};              ///< Combine: who has said that it is over there.
     std::uint8_t asked = 0;               ///< Combine: times that it looked for those it waits for.
     bool disturbed = false;               ///< A peer ended the call without all it should have had.
     bool rows_lost = false;               ///< Rows of the dispatch had to go by way of a rank that failed.
