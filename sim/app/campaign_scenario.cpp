@@ -34,13 +34,15 @@ struct Shape {
 // Calls begin some tens of microseconds after the start and take some tens each.
 constexpr uint64_t latest_fault_us = 400;
 constexpr uint64_t longest_outage_us = 1000;
+constexpr uint64_t longest_flapping_us = 2000;
 
 std::string workload(Draw& draw, const Shape& shape) {
     const uint64_t experts = shape.devices() * draw.between(1, 4);
     const uint64_t topk = draw.between(1, std::min<uint64_t>(experts, 8));
     const bool groups = experts % 8 == 0 && topk <= experts / 2;
     const uint64_t repeat = draw.between(1, 3);
-    std::string text = "\n[workload]\nkind = \"ep\"\ntimeout_us = 50000\n";
+    std::string text =
+        fmt::format("\n[workload]\nkind = \"ep\"\ntimeout_us = {}\n", draw.between(15, 50) * 1000);
     text += fmt::format("tokens = {}\nhidden = {}\nexperts = {}\ntopk = {}\n",
                         draw.one_in(10) ? draw.below(3) : draw.between(1, 96), 128 * draw.between(1, 16),
                         experts, topk);
@@ -51,7 +53,18 @@ std::string workload(Draw& draw, const Shape& shape) {
     text += fmt::format("repeat = {}\ncached = {}\nmicro_batches = {}\n", repeat,
                         repeat > 1 && draw.one_in(2), draw.between(1, 2));
     if (draw.one_in(4)) text += fmt::format("idle_ranks = [{}]\n", draw.below(shape.devices()));
+    if (draw.one_in(12)) text += fmt::format("absent_ranks = [{}]\n", draw.below(shape.devices()));
     return text;
+}
+
+// Shallow queues before links that are too few: they overflow.
+std::string switches(Draw& draw, const Shape& shape) {
+    if (!draw.one_in(3)) return {};
+    const uint64_t buffer_bytes = draw.of({8192, 16384, 65536});
+    return fmt::format(
+        "\n[scale_out]\ntrimming = {}\nbuffer_bytes = {}\necn_threshold_bytes = {}\nleaf_down_ports = {}\n"
+        "leaf_up_ports = {}\n",
+        !draw.one_in(3), buffer_bytes, buffer_bytes / 2, shape.gpus, draw.between(1, 2));
 }
 
 std::string device(Draw& draw) {
@@ -59,17 +72,42 @@ std::string device(Draw& draw) {
     return fmt::format("\n[device]\naccumulators = {}\n", draw.of({64, 96, 256}));
 }
 
-std::string rate_fault(Draw& draw, uint64_t at_us) {
+std::string rate_fault(Draw& draw, const Shape& shape, uint64_t at_us) {
+    std::string text = fmt::format("at_us = {}\n", at_us);
     switch (draw.below(4)) {
-        case 0: return fmt::format("at_us = {}\nwhat = \"loss\"\nrate = 0.{:03}\n", at_us, draw.below(50));
-        case 1:
-            return fmt::format("at_us = {}\nwhat = \"corruption\"\nrate = 0.{:03}\n", at_us, draw.below(20));
-        case 2:
-            return fmt::format("at_us = {}\nwhat = \"duplication\"\nrate = 0.{:03}\n", at_us, draw.below(50));
+        case 0: text += fmt::format("what = \"loss\"\nrate = 0.{:03}\n", draw.below(50)); break;
+        case 1: text += fmt::format("what = \"corruption\"\nrate = 0.{:03}\n", draw.below(20)); break;
+        case 2: text += fmt::format("what = \"duplication\"\nrate = 0.{:03}\n", draw.below(50)); break;
         default:
-            return fmt::format("at_us = {}\nwhat = \"reordering\"\nrate = 0.{:03}\ndelay_ns = {}\n", at_us,
-                               draw.below(100), draw.between(100, 20'000));
+            text += fmt::format("what = \"reordering\"\nrate = 0.{:03}\ndelay_ns = {}\n", draw.below(100),
+                                draw.between(100, 20'000));
+            break;
     }
+    if (draw.one_in(3))
+        text +=
+            fmt::format("device = {}\nplane = {}\n", draw.below(shape.devices()), draw.below(shape.planes));
+    return text;
+}
+
+// Several links at once, each for itself.
+std::string flapping(Draw& draw, const Shape& shape, uint64_t at_us) {
+    const uint64_t down_us = draw.between(1, 60);
+    const uint64_t up_us = draw.between(10, 100);
+    const bool random = draw.one_in(2);
+    const uint64_t longest_us = (random ? 2 : 1) * (down_us + up_us);
+    return fmt::format(
+        "at_us = {}\nwhat = \"link_flap\"\nlinks = {}\ndown_us = {}\nup_us = {}\ntimes = {}\nrandom = {}\n"
+        "silent = {}\n",
+        at_us, draw.between(1, std::min<uint64_t>(shape.devices() * shape.planes, 12)), down_us, up_us,
+        draw.between(1, longest_flapping_us / longest_us), random, draw.one_in(2));
+}
+
+// A host that stops, for less than a call may take, for longer, or for ever.
+std::string stopping_host(Draw& draw, const Shape& shape, uint64_t at_us) {
+    std::string text =
+        fmt::format("at_us = {}\nwhat = \"host_stops\"\ndevice = {}\n", at_us, draw.below(shape.devices()));
+    if (!draw.one_in(3)) text += fmt::format("for_us = {}\n", draw.of({100, 3000, 30'000, 80'000}));
+    return text;
 }
 
 // What goes down comes back, perhaps several times.
@@ -94,19 +132,25 @@ void add_outage(Draw& draw, const Shape& shape, uint64_t at_us,
 
 std::string schedule(Draw& draw, const Shape& shape) {
     std::vector<std::pair<uint64_t, std::string>> faults;
-    if (!draw.one_in(8)) {
-        for (uint64_t count = draw.between(0, 3); count != 0; --count) {
-            const uint64_t at_us = draw.below(latest_fault_us);
-            faults.emplace_back(at_us, rate_fault(draw, at_us));
-        }
-        // One outage: several at once could cut a device off for longer than a queue pair waits.
-        if (draw.one_in(2)) add_outage(draw, shape, draw.below(latest_fault_us), faults);
-    }
-    if (shape.devices() > 1 && draw.one_in(6)) {
+    const auto at_some_time = [&](auto&& make) {
         const uint64_t at_us = draw.below(latest_fault_us);
-        faults.emplace_back(at_us, fmt::format("at_us = {}\nwhat = \"device_down\"\ndevice = {}\n", at_us,
-                                               draw.below(shape.devices())));
+        faults.emplace_back(at_us, make(at_us));
+    };
+    if (!draw.one_in(8)) {
+        for (uint64_t count = draw.between(0, 3); count != 0; --count)
+            at_some_time([&](uint64_t at_us) { return rate_fault(draw, shape, at_us); });
+        // One outage: several at once could cut a device off for longer than a queue pair waits.
+        if (draw.one_in(3)) add_outage(draw, shape, draw.below(latest_fault_us), faults);
+        if (draw.one_in(3)) at_some_time([&](uint64_t at_us) { return flapping(draw, shape, at_us); });
     }
+    for (uint64_t deaths = draw.one_in(6) ? draw.between(1, 2) : 0; shape.devices() > deaths && deaths != 0;
+         --deaths) {
+        at_some_time([&](uint64_t at_us) {
+            return fmt::format("at_us = {}\nwhat = \"device_down\"\ndevice = {}\n", at_us,
+                               draw.below(shape.devices()));
+        });
+    }
+    if (draw.one_in(8)) at_some_time([&](uint64_t at_us) { return stopping_host(draw, shape, at_us); });
     std::stable_sort(faults.begin(), faults.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::string text;
@@ -123,6 +167,7 @@ std::string campaign_scenario(uint64_t seed) {
         "seed = {}\n\n[topology]\nnodes = {}\ngpus_per_node = {}\nplanes = {}\n\n[limits]\nsimulated_time_us "
         "= 1000000\n",
         seed & INT64_MAX, shape.nodes, shape.gpus, shape.planes);
+    text += switches(draw, shape);
     text += device(draw);
     text += workload(draw, shape);
     return text + schedule(draw, shape);

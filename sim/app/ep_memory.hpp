@@ -54,9 +54,12 @@ class EpMemory {
     template <class Matches>
     bool matches_row(uint64_t slot, Matches&& matches) const;
     bool lacks_contributions(uint32_t token) const;
+    void check_names(const char* call, const EpCompletion& completion) const;
+    void check_slots(const EpCompletion& completion);
+    uint64_t source_of(uint32_t slot) const;
     void report_end(const char* call, const EpCompletion& completion, uint64_t expected_rows) const;
     void count(std::vector<uint32_t>& arrived, uint64_t row, size_t bytes, bool right, const char* what);
-    bool check_metadata(uint32_t slot) const;
+    bool check_metadata(uint32_t slot, const RowSource& row) const;
 
     World& world_;
     const EpBatch& batch_;

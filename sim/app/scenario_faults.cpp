@@ -35,7 +35,8 @@ FaultKind read_fault_kind(TableReader& table) {
                         {"duplication", duplication},
                         {"reordering", reordering},
                         {"lose_nth", lose_nth},
-                        {"device_down", device_down}};
+                        {"device_down", device_down},
+                        {"host_stops", host_stops}};
     if (!table.has("what")) table.refuse("what", "a kind of fault, such as \"plane_down\"");
     table.choice("what", what, kinds);
     return what;
@@ -144,6 +145,14 @@ void read_flapping(TableReader& table, Scenario& scenario, Fault fault) {
     else add_flaps_of(scenario, fault, links, flapping, random);
 }
 
+// Left out `for_us`: for ever.
+void read_host(TableReader& table, const Scenario& scenario, Fault& fault) {
+    if (scenario.workload != WorkloadKind::ep)
+        table.fail("what", "only the hosts of workload.kind = \"ep\" can stop");
+    fault.device = required_integer(table, "device", scenario.ranks() - 1);
+    if (table.has("for_us")) fault.for_ns = required_ns(table, "for_us", 0.001);
+}
+
 }  // namespace
 
 void read_fault(TableReader& table, Scenario& scenario) {
@@ -164,6 +173,7 @@ void read_fault(TableReader& table, Scenario& scenario) {
         case FaultKind::device_down:
             fault.device = required_integer(table, "device", scenario.ranks() - 1);
             break;
+        case FaultKind::host_stops: read_host(table, scenario, fault); break;
         case FaultKind::link_flap: read_flapping(table, scenario, fault); break;
         default:
             read_place(table, scenario, fault);

@@ -92,6 +92,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
     table.integer("micro_batches", ep.micro_batches, 1, 2);
     table.integer("timeout_us", ep.timeout_us, 1, 3'600'000'000ULL);
     table.integers("idle_ranks", ep.idle_ranks, scenario.ranks() - 1);
+    table.integers("absent_ranks", ep.absent_ranks, scenario.ranks() - 1);
     read_routing(table, scenario, ep);
 
     if (scenario.ranks() > regmap::max_ranks) {

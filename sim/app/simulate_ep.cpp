@@ -19,7 +19,6 @@ struct EpRun {
     WorldBootstrap::Board board;
     std::vector<std::unique_ptr<EpBatch>> batches;
     size_t first_phase = 0;  // of those that are going on, one a micro-batch
-    uint64_t probes_before_drain = 0;
 };
 
 class EpProgram {
@@ -29,7 +28,15 @@ class EpProgram {
           world_(run.world),
           rank_(rank),
           link_(world_.kernel, world_.cluster.device(rank)),
-          bootstrap_(world_, run.board, rank, world_.scenario.ranks()) {}
+          bootstrap_(world_, run.board, rank, world_.scenario.ranks()) {
+        const auto& absent = world_.scenario.ep.absent_ranks;
+        is_absent_ = std::find(absent.begin(), absent.end(), rank) != absent.end();
+        if (is_absent_) world_.blame(rank);
+        world_.links[rank] = &link_;
+    }
+    ~EpProgram() { world_.links[rank_] = nullptr; }  // also when it is killed
+    EpProgram(const EpProgram&) = delete;
+    EpProgram& operator=(const EpProgram&) = delete;
 
     void operator()() {
         try {
@@ -83,28 +90,38 @@ class EpProgram {
     template <class Post>
     void phase(const char* name, uint32_t repetition, Post&& post) {
         world_.barrier.wait([&] { begin_phase(name, repetition); });
-        std::vector<EpCall> calls;
-        for (uint32_t batch = 0; batch < memories_.size(); ++batch) calls.push_back(post(batch));
-        for (uint32_t batch = 0; batch < memories_.size(); ++batch) {
+        std::vector<std::optional<EpCall>> calls;
+        for (uint32_t batch = 0; batch < memories_.size() && !is_absent_; ++batch)
+            calls.push_back(posted(post(batch), name));
+        for (uint32_t batch = 0; batch < calls.size(); ++batch) {
+            if (!calls[batch]) continue;
             const EpCompletion completion =
-                need(calls[batch].wait(std::uint64_t{world_.scenario.ep.timeout_us} * 2000), name);
+                need(calls[batch]->wait(std::uint64_t{world_.scenario.ep.timeout_us} * 2000), name);
             end_call(batch, completion, name[0] == 'd');
         }
         world_.barrier.wait([&] { end_phase(); });
     }
 
-    EpCall dispatch(uint32_t batch, uint32_t repetition) {
+    // A call on a handle that an earlier failure has left without a routing ends there.
+    std::optional<EpCall> posted(Result<EpCall> call, const char* name) {
+        if (!call && call.status() == Status::invalid_handle) {
+            world_.error(fmt::format("rank {}: {} not made: {}", rank_, name, call.error().message));
+            return std::nullopt;
+        }
+        return need(std::move(call), name);
+    }
+
+    Result<EpCall> dispatch(uint32_t batch, uint32_t repetition) {
         const bool cached = world_.scenario.ep.cached && repetition != 0;
         if (repetition != 0 && !cached) need(group_->release(*handles_[batch]), "release");
-        EpCall call = need(
-            group_->dispatch(memories_[batch]->dispatch_arguments(cached ? handles_[batch] : std::nullopt)),
-            "dispatch");
-        handles_[batch] = call.handle();
+        auto call =
+            group_->dispatch(memories_[batch]->dispatch_arguments(cached ? handles_[batch] : std::nullopt));
+        if (call) handles_[batch] = call.value().handle();
         return call;
     }
 
-    EpCall combine(uint32_t batch) {
-        return need(group_->combine(memories_[batch]->combine_arguments(*handles_[batch])), "combine");
+    Result<EpCall> combine(uint32_t batch) {
+        return group_->combine(memories_[batch]->combine_arguments(*handles_[batch]));
     }
 
     void begin_phase(const char* name, uint32_t repetition) {
@@ -139,46 +156,33 @@ class EpProgram {
         world_.outcome.simulated_ps = Kernel::now_ps();
     }
 
-    // The last acknowledgements arrive; then nobody may hold a packet any more. Probes of a plane that is
-    // down go on, and have no payload.
+    // The last acknowledgements arrive, where packets are lost after some time-outs; then nobody may hold
+    // anything any more.
     void drain() {
-        constexpr uint64_t quiet_ns = 100'000;
-        if (rank_ == 0) run_.probes_before_drain = world_.statistics().transport.probes_sent;
-        Kernel::sleep(quiet_ns);
         world_.barrier.wait([this] {
-            const PacketPools& pools = world_.cluster.pools();
-            const bool is_probing = world_.statistics().transport.probes_sent != run_.probes_before_drain;
-            const size_t held = any_dead()   ? buffers_of_the_living()
-                                : is_probing ? pools.payload.live()
-                                             : world_.cluster.live_objects();
-            if (held != 0)
-                world_.error(fmt::format("{} packets or buffers are still held after the last call", held));
+            constexpr uint64_t quiet_ns = 100'000;
+            constexpr uint32_t longest = 200;
+            std::vector<std::string> leaks;
+            for (uint32_t waited = 0; waited < longest; ++waited) {
+                Kernel::sleep(quiet_ns);
+                leaks = world_.leaks();
+                if (leaks.empty()) return;
+            }
+            for (std::string& leak : leaks) world_.error("after the last call: " + leak);
         });
     }
 
-    bool any_dead() {
-        for (uint32_t number = 0; number < world_.cluster.devices(); ++number) {
-            if (world_.cluster.device(number).is_dead()) return true;
-        }
-        return false;
+    // Peers may still need this device: nobody closes before all are done. No stop keeps it from closing then.
+    void keep_alive_until_end() {
+        sc_core::wait(sc_core::SC_ZERO_TIME);
+        world_.links[rank_] = nullptr;
+        link_.stop_until(0);
     }
-
-    // A device that died keeps what it held.
-    size_t buffers_of_the_living() {
-        size_t held = 0;
-        for (uint32_t number = 0; number < world_.cluster.devices(); ++number) {
-            DeviceModel& device = world_.cluster.device(number);
-            if (!device.is_dead()) held += device.packet_memory().live();
-        }
-        return held;
-    }
-
-    // Peers may still need this device: nobody closes before all are done.
-    void keep_alive_until_end() { sc_core::wait(sc_core::SC_ZERO_TIME); }
 
     EpRun& run_;
     World& world_;
     uint32_t rank_;
+    bool is_absent_ = false;
     SimLink link_;
     WorldBootstrap bootstrap_;
     std::unique_ptr<Driver> driver_;

@@ -163,13 +163,22 @@ uint64_t EpMemory::index_of(uint64_t slot, const RankMask& absent) const {
     return index;
 }
 
-// Whether a row dies with its source depends on what this rank's device knows by then: both are right.
+// Whether a row dies with its source depends on what this rank's device knows by then: any of the dead may
+// have been left out.
 template <class Matches>
 bool EpMemory::matches_row(uint64_t slot, Matches&& matches) const {
     const auto& rows = expected_.rows;
     if (slot < rows.size() && matches(rows[slot])) return true;
-    const uint64_t index = index_of(slot, dead_ranks());
-    return index != slot && index < rows.size() && matches(rows[index]);
+    const RankMask dead = dead_ranks();
+    std::vector<RankMask> left_out{{}};
+    for (uint32_t rank = 0; rank < batch_.shape.ranks; ++rank) {
+        for (size_t i = left_out.size(); dead[rank] && i-- > 0;) {
+            left_out.push_back(left_out[i]);
+            const uint64_t index = index_of(slot, left_out.back().set(rank));
+            if (index < rows.size() && matches(rows[index])) return true;
+        }
+    }
+    return false;
 }
 
 // A dead device takes its own contribution along, and its node's if it was the row's entry.
@@ -183,7 +192,19 @@ bool EpMemory::lacks_contributions(uint32_t token) const {
     return false;
 }
 
+// Who is named is to blame, and where somebody has to be named somebody is.
+void EpMemory::check_names(const char* call, const EpCompletion& completion) const {
+    const RankMask wrong = completion.failed_ranks & ~world_.culprits();
+    const bool must_name = completion.status == Status::timeout || completion.status == Status::rank_failed;
+    for (uint32_t rank = 0; rank < batch_.shape.ranks; ++rank) {
+        if (wrong[rank]) world_.error(fmt::format("rank {}: {} blames rank {}", rank_, call, rank));
+    }
+    if (must_name && completion.failed_ranks.none())
+        world_.error(fmt::format("rank {}: {} blames nobody", rank_, call));
+}
+
 void EpMemory::report_end(const char* call, const EpCompletion& completion, uint64_t expected_rows) const {
+    check_names(call, completion);
     std::string line = fmt::format("rank {}: {} ended as {} with {} rows, expected {}", rank_, call,
                                    regmap::name(completion.status), completion.received_rows, expected_rows);
     if (completion.failed_ranks.any())
@@ -249,15 +270,18 @@ void EpMemory::check_combined(uint64_t offset, std::span<const std::byte> in) {
     count(combined_bytes_arrived_, token, in.size(), right, "combined");
 }
 
-bool EpMemory::check_metadata(uint32_t slot) const {
+uint64_t EpMemory::source_of(uint32_t slot) const {
+    uint64_t source = 0;
+    std::memcpy(&source, recv_source_.bytes().data() + slot * sizeof(source), sizeof(source));
+    return source;
+}
+
+bool EpMemory::check_metadata(uint32_t slot, const RowSource& row) const {
     const uint32_t topk = batch_.routing.topk;
-    const RowSource& row = expected_.rows[slot];
     const auto value = [](std::span<const std::byte> bytes, size_t i, auto& out) {
         std::memcpy(&out, bytes.data() + i * sizeof(out), sizeof(out));
     };
-    uint64_t source = 0;
-    value(recv_source_.bytes(), slot, source);
-    if (source != (uint64_t{row.rank} << 32 | row.token)) return false;
+    if (source_of(slot) != (uint64_t{row.rank} << 32 | row.token)) return false;
     for (uint32_t k = 0; k < topk; ++k) {
         int64_t expert = 0;
         float weight = 0;
@@ -271,32 +295,51 @@ bool EpMemory::check_metadata(uint32_t slot) const {
     return true;
 }
 
+// A slot holds its row, all of it and once, or after a failure says that it holds none.
+void EpMemory::check_slots(const EpCompletion& completion) {
+    const bool is_real = world_.scenario.payload == PayloadMode::real;
+    uint32_t gaps = 0;
+    for (uint32_t slot = 0; slot < completion.received_rows; ++slot) {
+        if (completion.status == Status::rank_failed && source_of(slot) == ~uint64_t{0}) {
+            ++gaps;
+            continue;
+        }
+        const uint64_t index = absent_.none() ? slot : index_of(slot, absent_);
+        const bool right = (!is_real || row_bytes_arrived_[slot] == data_bytes_ + scale_bytes_) &&
+                           index < expected_.rows.size() && check_metadata(slot, expected_.rows[index]);
+        if (!right)
+            return world_.error(fmt::format(
+                "rank {}: received row {} is incomplete, came twice, or its lists are wrong", rank_, slot));
+    }
+    if (gaps != completion.missing_rows)
+        world_.error(fmt::format("rank {}: {} received rows are marked as missing, {} are said to be", rank_,
+                                 gaps, completion.missing_rows));
+}
+
 bool EpMemory::check_dispatch(const EpCompletion& completion) {
-    bool right = completion.status == Status::ok && completion.received_rows == expected_.rows.size() &&
-                 completion.rows_per_local_expert == expected_.rows_per_local_expert &&
-                 completion.rows_per_source == expected_.rows_per_source;
+    const uint64_t errors_before = world_.errors();
+    const bool right = completion.status == Status::ok && completion.received_rows == expected_.rows.size() &&
+                       completion.rows_per_local_expert == expected_.rows_per_local_expert &&
+                       completion.rows_per_source == expected_.rows_per_source;
     if (!right) report_end("dispatch", completion, expected_.rows.size());
     for (uint32_t rank = 0; rank < completion.rows_per_source.size(); ++rank)
         absent_[rank] = completion.failed_ranks[rank] && completion.rows_per_source[rank] == 0;
-    const bool is_real = world_.scenario.payload == PayloadMode::real;
-    for (uint32_t slot = 0; slot < row_bytes_arrived_.size() && right; ++slot) {
-        right = (!is_real || row_bytes_arrived_[slot] == data_bytes_ + scale_bytes_) && check_metadata(slot);
-        if (!right)
-            world_.error(fmt::format(
-                "rank {}: received row {} is incomplete, came twice, or its lists are wrong", rank_, slot));
-    }
+    if (completion.status == Status::ok || completion.status == Status::rank_failed) check_slots(completion);
     std::fill(row_bytes_arrived_.begin(), row_bytes_arrived_.end(), 0);
-    return right;
+    return right && world_.errors() == errors_before;
 }
 
 bool EpMemory::check_combine(const EpCompletion& completion) {
     bool right = completion.status == Status::ok && completion.received_rows == tokens_;
     if (!right) report_end("combine", completion, tokens_);
     const bool is_real = world_.scenario.payload == PayloadMode::real;
-    for (uint32_t token = 0; token < tokens_ && right && is_real; ++token) {
-        right = combined_bytes_arrived_[token] == output_bytes_;
-        if (!right)
-            world_.error(fmt::format("rank {}: combined row {} is incomplete or came twice", rank_, token));
+    const auto whole = static_cast<uint32_t>(
+        std::count(combined_bytes_arrived_.begin(), combined_bytes_arrived_.end(), output_bytes_));
+    const bool any_twice = std::any_of(combined_bytes_arrived_.begin(), combined_bytes_arrived_.end(),
+                                       [&](uint32_t bytes) { return bytes > output_bytes_; });
+    if (is_real && (whole < completion.received_rows || any_twice)) {
+        world_.error(fmt::format("rank {}: a combined row is incomplete or came twice", rank_));
+        right = false;
     }
     std::fill(combined_bytes_arrived_.begin(), combined_bytes_arrived_.end(), 0);
     return right;

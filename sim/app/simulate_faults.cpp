@@ -57,7 +57,11 @@ std::string apply(World& world, Rates& rates, const Fault& fault) {
         case FaultKind::duplication:
         case FaultKind::reordering: return apply_rate(fabric, rates, fault);
         case FaultKind::lose_nth: return fabric.lose_nth(fault.source, fault.destination, fault.nth);
-        case FaultKind::device_down: world.cluster.device(fault.device).kill(); return {};
+        case FaultKind::device_down:
+            world.cluster.device(fault.device).kill();
+            world.blame(fault.device);
+            return {};
+        case FaultKind::host_stops: world.stop_host(fault.device, fault.for_ns); return {};
         case FaultKind::link_down:
         case FaultKind::leaf_down:
         case FaultKind::spine_down:

@@ -147,11 +147,21 @@ World::World(const Scenario& s, const Plan& p, Progress& bar, RunOutcome& out)
       cluster("cluster", cluster_parameters(s), make_native_firmware<firmware::Firmware>),
       kernel("kernel", cluster.queue()),
       programs("programs", kernel),
-      barrier(kernel, s.ranks()) {}
+      barrier(kernel, s.ranks()),
+      links(s.ranks()) {}
+
+void World::stop_host(uint32_t rank, uint64_t for_ns) {
+    blame(rank);
+    if (links[rank] == nullptr) return;  // it has ended
+    const uint64_t until_ps = for_ns == 0 ? EventQueue::never : Kernel::now_ps() + for_ns * 1000;
+    links[rank]->stop_until(until_ps, [this] {
+        barrier.leave();
+        programs.abandon();
+    });
+}
 
 void World::error(std::string line) {
-    constexpr uint64_t kept = 20;
-    if (++errors_ <= kept) outcome.errors.push_back(std::move(line));
+    if (++errors_ <= errors_kept) outcome.errors.push_back(std::move(line));
 }
 
 void World::placed(uint64_t bytes) {

@@ -94,10 +94,14 @@ void HostPrograms::spawn(const std::string& name, std::function<void()> body) {
     ++running_;
     spawn_thread(name, [this, program = std::move(body)] {
         program();
-        if (--running_ == 0) {
-            kernel_.stop();
-        }
+        one_less();
     });
+}
+
+void HostPrograms::one_less() {
+    if (--running_ == 0) {
+        kernel_.stop();
+    }
 }
 
 void HostPrograms::spawn_background(const std::string& name, std::function<void()> body) {

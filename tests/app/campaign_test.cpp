@@ -1,6 +1,8 @@
 #include <plait/sim/app/campaign.hpp>
 
+#include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "app_test.hpp"
 
@@ -27,30 +29,50 @@ TEST(Campaign, DrawsOnlyScenariosThatAreAccepted) {
         for (const Fault& fault : scenario.faults) kinds.insert(fault.what);
     }
     EXPECT_EQ(policies.size(), 4U);
-    for (const FaultKind kind : {FaultKind::loss, FaultKind::corruption, FaultKind::duplication,
-                                 FaultKind::reordering, FaultKind::link_down, FaultKind::link_up,
-                                 FaultKind::plane_down, FaultKind::plane_up, FaultKind::device_down})
+    for (const FaultKind kind :
+         {FaultKind::loss, FaultKind::corruption, FaultKind::duplication, FaultKind::reordering,
+          FaultKind::link_down, FaultKind::link_up, FaultKind::plane_down, FaultKind::plane_up,
+          FaultKind::device_down, FaultKind::host_stops})
         EXPECT_EQ(kinds.count(kind), 1U) << static_cast<int>(kind);
 }
 
-TEST(Campaign, WhatGoesDownComesBackWithinAMillisecond) {
+TEST(Campaign, EverythingIsUpAgainBeforeAQueuePairGivesUp) {
+    uint32_t links_at_once = 0;
     for (uint64_t seed = 0; seed < 300; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        uint64_t down_since_ns = 0;
-        bool is_down = false;
-        for (const Fault& fault : drawn(seed).faults) {
-            if (fault.what == FaultKind::link_down || fault.what == FaultKind::plane_down) {
-                EXPECT_FALSE(is_down);
-                is_down = true;
-                down_since_ns = fault.at_ns;
-            } else if (fault.what == FaultKind::link_up || fault.what == FaultKind::plane_up) {
-                EXPECT_TRUE(is_down);
-                EXPECT_LE(fault.at_ns - down_since_ns, 1'000'000U);
-                is_down = false;
-            }
+        const Scenario scenario = drawn(seed);
+        std::set<std::tuple<bool, uint32_t, uint32_t>> down;
+        uint64_t last_ns = 0;
+        for (const Fault& fault : scenario.faults) {
+            const bool whole = fault.what == FaultKind::plane_down || fault.what == FaultKind::plane_up;
+            const std::tuple link{whole, whole ? 0 : fault.device, uint32_t{fault.plane}};
+            if (fault.what == FaultKind::link_down || fault.what == FaultKind::plane_down) down.insert(link);
+            else if (fault.what == FaultKind::link_up || fault.what == FaultKind::plane_up) down.erase(link);
+            else continue;
+            last_ns = fault.at_ns;
+            links_at_once = std::max(links_at_once, static_cast<uint32_t>(down.size()));
         }
-        EXPECT_FALSE(is_down);
+        EXPECT_TRUE(down.empty());
+        EXPECT_LE(last_ns, uint64_t{scenario.transport.qp_time_limit_us} * 1000);
     }
+    EXPECT_GE(links_at_once, 6U);
+}
+
+TEST(Campaign, DrawsAllThatCanHappen) {
+    uint32_t trimming = 0, losing = 0, absent = 0, for_ever = 0, for_a_while = 0, of_links = 0;
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+        const Scenario scenario = drawn(seed);
+        const bool shallow = scenario.scale_out.buffer_bytes < 262144;
+        trimming += scenario.scale_out.trimming ? 1 : 0;
+        losing += shallow && !scenario.scale_out.trimming ? 1 : 0;
+        absent += scenario.ep.absent_ranks.empty() ? 0 : 1;
+        for (const Fault& fault : scenario.faults) {
+            if (fault.what == FaultKind::host_stops) ++(fault.for_ns == 0 ? for_ever : for_a_while);
+            of_links += fault.on_link ? 1 : 0;
+        }
+    }
+    for (const uint32_t count : {trimming, losing, absent, for_ever, for_a_while, of_links})
+        EXPECT_GT(count, 5U);
 }
 
 TEST(Campaign, JudgesByWhatWasToBeExpected) {
@@ -69,6 +91,14 @@ TEST(Campaign, JudgesByWhatWasToBeExpected) {
     EXPECT_EQ(judge(scenario, outcome).size(), 1U);
     outcome.errors = {"rank 1: dispatch ended as timeout with 3 rows, expected 4"};
     EXPECT_EQ(judge(scenario, outcome), outcome.errors);
+    scenario.ep.absent_ranks = {2};
+    EXPECT_TRUE(judge(scenario, outcome).empty());
+    outcome.errors.emplace_back("rank 1: dispatch blames rank 3");
+    EXPECT_EQ(judge(scenario, outcome).size(), 1U);
+    scenario = {};
+    scenario.faults.push_back({});
+    scenario.faults.back().what = FaultKind::host_stops;
+    EXPECT_EQ(judge(scenario, outcome).size(), 1U);
 }
 
 }  // namespace

@@ -51,6 +51,9 @@ TEST(Documentation, ScenariosNamesEveryKey) {
     texts.push_back(workload +
                     "[[fault]]\nat_us = 1\nwhat = \"link_down\"\nleaf = 0\nspine = 1\nplane = "
                     "1\nzzzzzzzzzzzzzzzzzzz = 1\n");
+    texts.push_back(
+        "[workload]\nkind = \"ep\"\n[[fault]]\nat_us = 1\nwhat = \"host_stops\"\ndevice = 1\nfor_us = 1\n"
+        "zzzzzzzzzzzzzzzzzzz = 1\n");
     for (const char* kind : {"permutation", "alltoall", "incast"}) {
         texts.push_back("[workload]\nkind = \"" + std::string(kind) + "\"\nzzzzzzzzzzzzzzzzzzzzzzzz = 1\n");
     }

@@ -89,6 +89,19 @@ TEST(ScenarioFaults, RatesAreEndToEndOrOfOneLink) {
     EXPECT_EQ(faults[2].delay_ns, 50U);
 }
 
+TEST(ScenarioFaults, HostsOfAnEpWorkloadStopForAWhileOrForEver) {
+    const std::string ep = "[workload]\nkind = \"ep\"\nabsent_ranks = [7, 2]\n";
+    const std::string stop = "[[fault]]\nat_us = 4\nwhat = \"host_stops\"\ndevice = 3\n";
+    const Scenario scenario = parse_scenario(ep + stop + "for_us = 2.5\n" + stop, "case.toml").front();
+    ASSERT_EQ(scenario.faults.size(), 2U);
+    EXPECT_EQ(scenario.faults[0].device, 3U);
+    EXPECT_EQ(scenario.faults[0].for_ns, 2500U);
+    EXPECT_EQ(scenario.faults[1].for_ns, 0U);
+    EXPECT_EQ(scenario.ep.absent_ranks, (std::vector<uint32_t>{7, 2}));
+    EXPECT_EQ(refusal([&] { (void)faults_of(stop); }),
+              "case.toml:5: fault[0].what: only the hosts of workload.kind = \"ep\" can stop");
+}
+
 std::string refused(const std::string& fault) {
     return refusal([&] { (void)faults_of("[[fault]]\nat_us = 1\n" + fault + "\n"); });
 }

@@ -137,6 +137,28 @@ class Faults(unittest.TestCase):
                 self.assertEqual(len(calls), len(set(calls)))
                 self.assertIn(len(calls), (7, 14))
 
+    def test_a_host_that_stops_for_a_while_costs_nobody_a_byte(self):
+        for at_us in (20, 60, 90):  # in set-up, in dispatch, in combine
+            with self.subTest(at_us):
+                stop = f'[[fault]]\nat_us = {at_us}\nwhat = "host_stops"\ndevice = 5\nfor_us = 3000\n'
+                report = self.all_right(EP.format(impairment="", faults=stop))
+                self.assertGreater(report["runs"][0]["simulated_us"], 3000)
+
+    def test_ranks_that_make_no_call_are_named_in_every_call(self):
+        twice = EP.replace('kind = "ep"', 'kind = "ep"\ntimeout_us = 20000\nrepeat = 2{absent}')
+        stop = '[[fault]]\nat_us = 80\nwhat = "host_stops"\ndevice = 5\n'
+        cases = {"absent": dict(absent="\nabsent_ranks = [5]", faults=""), "stopped": dict(absent="", faults=stop)}
+        for name, case in cases.items():
+            with self.subTest(name):
+                result, report, _ = run(twice.format(impairment="", **case), timeout=60)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertFalse(report["complete"] or report["interrupted"])
+                for line in report["runs"][0]["errors"]:
+                    self.assertRegex(line, r"^rank [0-46-7]: ((dispatch|combine) ended as timeout .*; failed ranks: 5$"
+                                           r"|combine not made: .* holds no routing)")
+                last = report["phases"][-1]
+                self.assertLess(last["start_us"] + last["time_us"], 3 * 20_500)
+
     def test_a_flow_s_device_that_dies_is_reported(self):
         for at_us in (0, 40, 60, 100):
             with self.subTest(at_us):

@@ -19,12 +19,13 @@ struct CampaignOptions {
 };
 
 /// A scenario in TOML: EP calls of a small group, with faults that it must survive. The same seed draws the
-/// same text on every machine. Faults other than a device's death end within a millisecond, less than a queue
-/// pair's time limit: every call must succeed then.
+/// same text on every machine. Links and planes are all up again before a queue pair's time limit is over:
+/// where no device dies, no host stops and no rank is absent every call must succeed.
 std::string campaign_scenario(uint64_t seed);
 
-/// What is wrong with a run: nothing lost, repeated, wrong or leaked, no hang. Where a device died, calls may
-/// end as rank_failed with rows missing, and nothing else.
+/// What is wrong with a run: nothing lost, repeated, wrong or leaked, no hang. Where a device died calls may
+/// end as rank_failed with rows missing, where a host stopped or a rank was absent as timeout or aborted, and
+/// nothing else.
 std::vector<std::string> judge(const Scenario& scenario, const RunOutcome& outcome);
 
 /// Runs them, a process each. A seed that fails prints what was wrong and the command that repeats it.

@@ -117,6 +117,7 @@ struct EpWorkload {
     std::filesystem::path weights_file;  ///< Empty: weights fall evenly with the choice and add up to 2.5.
     uint32_t first_token = 0;            ///< Of the file: where each rank's tokens begin.
     std::vector<uint32_t> idle_ranks;    ///< Ranks that bring no token, and take part.
+    std::vector<uint32_t> absent_ranks;  ///< Ranks that create the group and then make no call.
     uint32_t repeat = 1;                 ///< Dispatch and combine this often, one after the other.
     bool cached = false;                 ///< From the second time on dispatch uses the first one's handle.
     uint32_t micro_batches = 1;          ///< 2: the tokens are halved, and both halves are in flight at once.
@@ -156,6 +157,7 @@ enum class FaultKind : uint8_t {
     reordering,   ///< From now on, end to end or on one link.
     lose_nth,     ///< The nth packet from source to destination from now on.
     device_down,  ///< Surprise removal.
+    host_stops,   ///< The device's host does nothing for a while.
 };
 
 /// One entry of the schedule. Fields that the kind does not name are 0.
@@ -171,6 +173,7 @@ struct Fault {
     uint32_t spine = 0;
     double rate = 0;
     uint64_t delay_ns = 0;
+    uint64_t for_ns = 0;  ///< host_stops; 0: for ever.
     uint32_t source = 0;
     uint32_t destination = 0;
     uint64_t nth = 0;

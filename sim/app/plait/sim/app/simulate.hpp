@@ -14,6 +14,7 @@ namespace plait::sim {
 
 struct RunOptions {
     const Plan* plan = nullptr;  ///< Made by make_plan() from the same scenario; never null.
+    uint64_t errors_kept = 20;   ///< Later ones are only counted.
 };
 
 /// Time from the send command of a data packet to its placement.

@@ -9,6 +9,7 @@
 
 #include <plait/bootstrap.hpp>
 #include <plait/driver.hpp>
+#include <plait/ep.hpp>
 #include <plait/firmware/transport_state.hpp>
 #include <plait/sim/app/progress.hpp>
 #include <plait/sim/app/scenario.hpp>
@@ -60,8 +61,22 @@ class World {
     HostPrograms programs;
     Barrier barrier;
 
-    /// One line for the report; later ones are only counted.
+    /// The link of each rank's host program while it runs; null for programs that cannot be stopped.
+    std::vector<SimLink*> links;
+    /// The rank's host does nothing for so long; 0: never any more, and nobody waits for its program.
+    void stop_host(uint32_t rank, uint64_t for_ns);
+
+    /// Calls may fail because of this rank, and then name it.
+    void blame(uint32_t rank) { culprits_[rank] = true; }
+    const RankMask& culprits() const { return culprits_; }
+
+    /// What living devices still hold that belongs to no call in progress, a line each. Once all calls have
+    /// ended and packets have had time to arrive.
+    std::vector<std::string> leaks();
+
+    /// One line for the report; those after the first `errors_kept` are only counted.
     void error(std::string line);
+    uint64_t errors_kept = 20;
     uint64_t errors() const { return errors_; }
 
     /// Payload bytes that have been placed and checked.
@@ -79,6 +94,7 @@ class World {
   private:
     void watch();
 
+    RankMask culprits_;
     uint64_t errors_ = 0;
     uint64_t placed_bytes_ = 0;
     uint64_t expected_bytes_ = 0;

@@ -69,10 +69,14 @@ class HostPrograms : public sc_core::sc_module {
     void spawn(const std::string& name, std::function<void()> body);
     void spawn_background(const std::string& name, std::function<void()> body);
 
+    /// A foreground program will never return: it is not waited for.
+    void abandon() { one_less(); }
+
     /// Foreground programs that have not returned.
     size_t running() const { return running_; }
 
   private:
+    void one_less();
     void kill_all();
     void spawn_thread(const std::string& name, std::function<void()> body);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <plait/device_link.hpp>
 #include <plait/sim/bridge/kernel.hpp>
@@ -28,7 +29,12 @@ class SimLink final : public DeviceLink {
 
     DeviceModel& device() { return device_; }
 
+    /// The host stops: its program goes no further in this link before `time_ps`. EventQueue::never: it never
+    /// does, and calls `for_good` first. A time that has passed: it goes on.
+    void stop_until(uint64_t time_ps, std::function<void()> for_good = {});
+
   private:
+    void pause();
     static void raise(void* object, uint32_t bits);
     static void write_arrives(void* object, uint64_t argument);
 
@@ -36,6 +42,9 @@ class SimLink final : public DeviceLink {
     DeviceModel& device_;
     sc_core::sc_event raised_;
     bool pending_ = false;
+    uint64_t stopped_until_ps_ = 0;
+    std::function<void()> for_good_;
+    sc_core::sc_event never_;
 };
 
 }  // namespace plait::sim
