@@ -30,7 +30,11 @@ PLAIT_ROW_LOOP void round(const Sums& sums, uint16_t* row, uint32_t count) {
 
 void CombineReference::fill_row(uint32_t rank, uint32_t token, std::span<uint16_t> part,
                                 uint32_t offset) const {
-    const auto targets = target_ranks(shape_, routing_.experts_of(rank, token));
+    fill_sum(rank, token, target_ranks(shape_, routing_.experts_of(rank, token)), part, offset);
+}
+
+void CombineReference::fill_sum(uint32_t rank, uint32_t token, std::span<const uint32_t> targets,
+                                std::span<uint16_t> part, uint32_t offset) const {
     if (targets.empty()) std::fill(part.begin(), part.end(), uint16_t{0});
     Sums node_sum, sum;
     Row row;

@@ -53,7 +53,7 @@ class EpMemory {
     uint64_t index_of(uint64_t slot, const RankMask& absent) const;
     template <class Matches>
     bool matches_row(uint64_t slot, Matches&& matches) const;
-    bool lacks_contributions(uint32_t token) const;
+    bool lacks_only_what_died(uint32_t token, std::span<const uint16_t> part, uint32_t offset) const;
     void check_names(const char* call, const EpCompletion& completion) const;
     void check_slots(const EpCompletion& completion);
     uint64_t source_of(uint32_t slot) const;

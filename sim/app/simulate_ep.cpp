@@ -172,7 +172,8 @@ class EpProgram {
         });
     }
 
-    // Peers may still need this device: nobody closes before all are done. No stop keeps it from closing then.
+    // Peers may still need this device: nobody closes before all are done. No stop keeps it from closing
+    // then.
     void keep_alive_until_end() {
         sc_core::wait(sc_core::SC_ZERO_TIME);
         world_.links[rank_] = nullptr;

@@ -183,6 +183,17 @@ TEST(CombineReference, AgreesWithTheRuleElementByElement) {
             ASSERT_TRUE(std::equal(part.begin(), part.end(), row.begin() + 500));
         }
     }
+    // Of some of the ranks: as if the others' experts had not been chosen.
+    Routing fewer = routing;
+    for (int16_t& expert : fewer.experts)
+        if (expert >= 0 && shape.rank_of(static_cast<uint32_t>(expert)) == 3) expert = -1;
+    const CombineReference of_fewer(shape, activations, fewer);
+    auto contributors = target_ranks(shape, routing.experts_of(1, 2));
+    std::erase(contributors, 3U);
+    Row expected(1152), sum(1152);
+    of_fewer.fill_row(1, 2, expected);
+    reference.fill_sum(1, 2, contributors, sum, 0);
+    EXPECT_EQ(sum, expected);
     Row nothing(1152, 1);
     reference.fill_row(0, 0, nothing);
     EXPECT_EQ(nothing, Row(1152, 0));

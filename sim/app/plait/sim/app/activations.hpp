@@ -78,6 +78,9 @@ class CombineReference {
 
     /// Elements [offset, offset + part.size()) of the combined row.
     void fill_row(uint32_t rank, uint32_t token, std::span<uint16_t> part, uint32_t offset = 0) const;
+    /// The same of the sum over the ranks `contributors` alone, in rising order.
+    void fill_sum(uint32_t rank, uint32_t token, std::span<const uint32_t> contributors,
+                  std::span<uint16_t> part, uint32_t offset) const;
 
   private:
     EpShape shape_;
