@@ -147,6 +147,8 @@ class Transport {
     void make_ready(QueuePair& qp);
     [[nodiscard]] bool has_packet(const QueuePair& qp) const;
     void pump();
+    QueuePair* next_sender();
+    void wake(QueuePair& qp);
     std::optional<engines::PathChoice> choose_path(QueuePair& qp);
     SendResult send_one(QueuePair& qp);
     [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
@@ -222,7 +224,7 @@ class Transport {
     std::span<QueuePair> qps_;
     std::span<QpRings> rings_;
     QpQueue<QpList::ready> ready_;
-    QpQueue<QpList::waiting_for_plane> waiting_;
+    std::array<QpQueue<QpList::waiting_for_plane>, any_plane + 1> waiting_;  ///< By awaited plane.
     QpQueue<QpList::failing> failing_;
     std::array<std::uint16_t, regmap::max_planes> credits_{};
     std::uint32_t offered_planes_ = 0;  ///< Up, and with credit.

@@ -136,7 +136,7 @@ void Transport<Context>::fail(QueuePair& qp, Status first, std::uint32_t message
     if (qp.state == QpState::error || qp.state == QpState::free) return;
     const bool was_connected = qp.state == QpState::connected;
     if (qp.list == QpList::ready) ready_.remove(qps_, qp);
-    if (qp.list == QpList::waiting_for_plane) waiting_.remove(qps_, qp);
+    if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qps_, qp);
     if (qp.list == QpList::failing) failing_.remove(qps_, qp);
     qp.state = QpState::error;
     if (first != Status::flushed) ++statistics_.qp_errors;
@@ -152,7 +152,7 @@ template <class Context>
 void Transport<Context>::fail_later(QueuePair& qp, Status status) {
     if (qp.state == QpState::error || qp.list == QpList::failing) return;
     if (qp.list == QpList::ready) ready_.remove(qps_, qp);
-    if (qp.list == QpList::waiting_for_plane) waiting_.remove(qps_, qp);
+    if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qps_, qp);
     qp.failure = status;
     failing_.push_back(qps_, qp);
 }

@@ -18,6 +18,7 @@ void Transport<Context>::exclude(QueuePair& qp, std::uint32_t planes) {
     qp.doubt_before_ns = now;
     qp.doubt_ns = now + qp.congestion.smoothed_rtt_ns();
     arm(qp, qp.doubt_ns);
+    wake(qp);
 }
 
 /// Starts to probe unless a probe is scheduled already.
@@ -94,7 +95,7 @@ void Transport<Context>::on_probe_reply(QueuePair& qp, const Packet& packet) {
     if ((spray.usable_planes() >> packet.plane & 1) != 0 || (ports_up_ >> packet.plane & 1) == 0) return;
     spray.restore_plane(packet.plane);
     ++statistics_.planes_restored;
-    if (!waiting_.empty()) ready_.take_all(qps_, waiting_);
+    wake(qp);
     make_ready(qp);
 }
 
@@ -150,9 +151,9 @@ void Transport<Context>::on_port_change(std::uint8_t plane, bool up) {
         qp.announcements = announcement_count;
         qp.probe_interval_ns = min_probe_interval_ns;
         if (!up) exclude(qp, bit);
+        wake(qp);
         probe(qp);
     }
-    if (!waiting_.empty()) ready_.take_all(qps_, waiting_);
 }
 
 template <class Context>

@@ -1,6 +1,7 @@
 #pragma once
 // Transport: requests in, packets out, completions in order.
 
+#include <numeric>
 #include <plait/firmware/transport.hpp>
 
 namespace plait::firmware {
@@ -170,19 +171,37 @@ void Transport<Context>::make_ready(QueuePair& qp) {
 }
 
 /// One packet a queue pair in turn, while planes have credit. A queue pair that its windows hold back leaves
-/// the ring until an acknowledgement or its timer; one that finds no plane until a credit comes or a plane
-/// returns.
+/// the ring until an acknowledgement or its timer; one that finds no plane until a credit comes or the planes
+/// that it can use change.
 template <class Context>
 void Transport<Context>::pump() {
     while (offered_planes_ != 0) {
-        QueuePair* qp = ready_.pop_front(qps_);
+        QueuePair* qp = next_sender();
         if (qp == nullptr) return;
         switch (send_one(*qp)) {
             case SendResult::sent: make_ready(*qp); break;
-            case SendResult::no_plane: waiting_.push_back(qps_, *qp); break;
+            case SendResult::no_plane: waiting_[qp->awaited_plane].push_back(qps_, *qp); break;
             case SendResult::blocked: break;
         }
     }
+}
+
+/// Those that wait for just a plane that is offered now have waited longest.
+template <class Context>
+QueuePair* Transport<Context>::next_sender() {
+    for (std::uint32_t left = offered_planes_; left != 0; left &= left - 1) {
+        auto& waiting = waiting_[static_cast<std::uint32_t>(std::countr_zero(left))];
+        if (!waiting.empty()) return waiting.pop_front(qps_);
+    }
+    return ready_.pop_front(qps_);
+}
+
+/// The planes that a queue pair can use have changed: it may wait for the wrong one.
+template <class Context>
+void Transport<Context>::wake(QueuePair& qp) {
+    if (qp.list != QpList::waiting_for_plane) return;
+    waiting_[qp.awaited_plane].remove(qps_, qp);
+    ready_.push_back(qps_, qp);
 }
 
 template <class Context>
@@ -191,7 +210,8 @@ void Transport<Context>::on_transmit_credit(std::uint8_t plane) {
     const Handler handler(*this);
     ++credits_[plane];
     offered_planes_ |= ports_up_ & 1U << plane;
-    if (!waiting_.empty()) ready_.take_all(qps_, waiting_);
+    auto& waiting = waiting_[any_plane];
+    if (!waiting.empty()) ready_.take_all(qps_, waiting);
 }
 
 template <class Context>
@@ -200,12 +220,27 @@ std::uint32_t Transport<Context>::packet_bytes(const QueuePair& qp, const Messag
     return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
 }
 
-/// The plane with the fewest packets of this queue pair in flight: where a queue is long they stay longer,
-/// and the congestion window alone would not tell a long queue on one plane from short ones on all.
+/// A queue pair with few packets in flight keeps its planes even in bytes, and waits for the one whose turn
+/// it is: many such senders meet at a receiver, and if each took what is free, its planes would be loaded by
+/// chance. One with many takes the plane with the fewest of them: where a queue is long they stay longer, and
+/// the congestion window alone would not tell a long queue on one plane from short ones on all.
 template <class Context>
 std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp) {
+    constexpr std::uint32_t few_on_a_plane = 2;
     auto& spray = hal().spray(qp.qpn);
     if (qp.spray_policy != regmap::SprayPolicy::spray) return spray.choose(offered_planes_);
+    const std::uint32_t usable = spray.usable_planes() & ports_up_;
+    const auto in_flight = std::accumulate(qp.in_flight_by_plane.begin(), qp.in_flight_by_plane.end(), 0U);
+    qp.awaited_plane = any_plane;
+    if (usable != 0 && in_flight <= few_on_a_plane * static_cast<std::uint32_t>(std::popcount(usable))) {
+        const std::uint32_t due = qp.balance.behind(usable);
+        if ((due & offered_planes_) == 0) {
+            qp.awaited_plane = static_cast<std::uint8_t>(std::countr_zero(due));
+            return std::nullopt;
+        }
+        if (const auto path = spray.choose(due & offered_planes_)) return path;
+    }
+    qp.balance.forget();
     std::uint32_t least = 0;
     std::uint32_t fewest = ~0U;
     for (std::uint32_t left = offered_planes_ & spray.usable_planes(); left != 0; left &= left - 1) {
@@ -283,6 +318,7 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     if (entry.transmissions != 0xff) ++entry.transmissions;
     qp.in_flight.push_back(qp.rings->packets, index);
     ++qp.in_flight_by_plane[path.plane];
+    qp.balance.sent(path.plane, bytes + overhead_bytes);
     qp.in_flight_bytes += bytes + overhead_bytes;
 
     Packet packet;

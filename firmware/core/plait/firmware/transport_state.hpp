@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <plait/firmware/commands.hpp>
 #include <plait/firmware/congestion.hpp>
+#include <plait/firmware/plane_balance.hpp>
 #include <plait/regmap.hpp>
 #include <span>
 
@@ -140,6 +141,9 @@ enum class QpState : std::uint8_t { free, created, connected, error };
 /// Which list of the scheduler a queue pair is in.
 enum class QpList : std::uint8_t { none, ready, waiting_for_plane, failing };
 
+/// In QueuePair::awaited_plane.
+constexpr std::uint8_t any_plane = regmap::max_planes;
+
 /// One queue pair. Counts that end in no unit are packets since the connection; PSN = first PSN + count, 24
 /// bits.
 struct QueuePair {
@@ -174,6 +178,8 @@ struct QueuePair {
     std::uint8_t refusals = 0;  ///< "Try later" in a row.
     std::uint32_t in_flight_bytes = 0;
     std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};  ///< Packets.
+    PlaneBalance balance;
+    std::uint8_t awaited_plane = any_plane;  ///< In list waiting_for_plane: which.
     PacketList in_flight;
     PacketList lost;
     std::uint32_t departures = 0;
