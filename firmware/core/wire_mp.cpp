@@ -73,9 +73,9 @@ void put_row(const RowHeader& row, HeaderWriter& out) {
                     .token = row.token,
                     .row = row.row,
                     .targets = row.targets,
-                    .choices = row.choice_count});
-    const auto targets = static_cast<std::size_t>(std::popcount(row.targets));
-    for (std::size_t i = 0; i < targets; ++i) out.put(MpEpIndex{.index = row.index[i]});
+                    .choices = row.choice_count,
+                    .indices = row.index_count});
+    for (std::size_t i = 0; i < row.index_count; ++i) out.put(MpEpIndex{.index = row.index[i]});
     for (std::size_t i = 0; i < row.choice_count; ++i) {
         const Choice& choice = row.choices[i];
         out.put(MpEpChoice{.expert = choice.expert,
@@ -86,7 +86,7 @@ void put_row(const RowHeader& row, HeaderWriter& out) {
 
 DropReason take_row(HeaderReader& in, RowHeader& row) {
     const auto header = in.take<MpEpRow>();
-    if (header.choices > max_topk) return DropReason::malformed;
+    if (header.choices > max_topk || header.indices > max_ranks_per_node) return DropReason::malformed;
     row.group = header.group;
     row.handle = header.handle;
     row.operation = header.operation;
@@ -94,8 +94,8 @@ DropReason take_row(HeaderReader& in, RowHeader& row) {
     row.row = header.row;
     row.targets = header.targets;
     row.choice_count = header.choices;
-    const auto targets = static_cast<std::size_t>(std::popcount(row.targets));
-    for (std::size_t i = 0; i < targets; ++i) row.index[i] = in.take<MpEpIndex>().index;
+    row.index_count = header.indices;
+    for (std::size_t i = 0; i < row.index_count; ++i) row.index[i] = in.take<MpEpIndex>().index;
     for (std::size_t i = 0; i < row.choice_count; ++i) {
         const auto choice = in.take<MpEpChoice>();
         row.choices[i] = {choice.expert, choice.position, std::bit_cast<float>(choice.weight)};
@@ -261,8 +261,10 @@ constexpr bool is_supported(Opcode opcode) {
 
 DropReason check_row(const Packet& packet) {
     const RowHeader& row = packet.row;
-    const bool sound = row.targets != 0 && row.choice_count <= max_topk &&
-                       (row.choice_count == 0 || packet.message_offset == 0);
+    const bool by_choices = row.index_count == 0 && row.choice_count != 0;
+    const bool by_indices = row.index_count == std::popcount(row.targets) &&
+                            (row.choice_count == 0 || packet.message_offset == 0);
+    const bool sound = row.targets != 0 && row.choice_count <= max_topk && (by_choices || by_indices);
     return sound ? DropReason::none : DropReason::malformed;
 }
 

@@ -78,6 +78,9 @@ plait_status plait_ep_dispatch(plait_ep_handle* handle, const plait_ep_dispatch_
         auto given = read_struct("arguments", arguments, default_dispatch);
         if (!given) return given.error();
         plait::DispatchArguments dispatch = arguments_of(given.value(), handle->routing);
+        if (group.value()->config().mode == plait::EpMode::low_latency) {
+            if (auto released = let_go(*group.value(), *handle); !released) return released;
+        }
         dispatch.cached = handle->dispatched;
         auto made = std::make_unique<plait_ep_call>();  // first: what is posted cannot be taken back
         auto posted = group.value()->dispatch(dispatch);
@@ -104,6 +107,7 @@ plait_status plait_ep_combine(plait_ep_handle* handle, const plait_ep_combine_ar
         combine.timeout_us = given.value().timeout_us;
         combine.x = view_of(given.value().x);
         combine.combined_x = view_of(given.value().combined_x);
+        combine.topk_weights = view_of(given.value().topk_weights);
         auto made = std::make_unique<plait_ep_call>();
         auto posted = group.value()->combine(combine);
         if (!posted) return posted.error();

@@ -33,6 +33,7 @@ inline EpConfig config_of(const plait_ep_config& given) {
     config.entropy_values = narrow<std::uint16_t>(given.entropy_values);
     config.spray_policy = static_cast<SprayPolicy>(narrow<std::uint8_t>(given.spray_policy));
     config.bootstrap_timeout_ns = given.bootstrap_timeout_ns;
+    config.mode = static_cast<EpMode>(narrow<std::uint8_t>(given.mode));
     return config;
 }
 
@@ -77,6 +78,7 @@ inline plait_ep_completion completion_of(const EpCompletion& completion) {
     given.rows_per_source = array(completion.rows_per_source);
     given.ranks = static_cast<std::uint32_t>(completion.rows_per_source.size());
     given.failed_ranks = mask_of(completion.failed_ranks);
+    given.rows_per_source_and_expert = array(completion.rows_per_source_and_expert);
     return given;
 }
 

@@ -86,7 +86,7 @@ Result<EpCall> EpCalls::dispatch(const DispatchArguments& arguments) {
     auto request = dispatch_request(resources_->config(), arguments, cached_tokens);
     if (!request) return request.error();
     if (arguments.mark_empty_rows) mark_rows(resources_->config(), arguments);
-    auto call = post(request.value(), handle, arguments.receive_capacity);
+    auto call = post(request.value(), handle, request.value().receive_capacity);
     if (!call) return call;
     call.value().state_->expert_alignment = arguments.expert_alignment;
 
@@ -270,6 +270,8 @@ Result<EpCompletion> EpCalls::read_result(const EpCallState& call, Status status
         completion.rows_per_local_expert =
             read_counts(bytes, resources_->config().experts / resources_->ranks());
         completion.rows_per_source = read_counts(bytes, resources_->ranks());
+        if (resources_->config().mode == EpMode::low_latency)
+            completion.rows_per_source_and_expert = read_counts(bytes, resources_->config().experts);
         const std::uint64_t most =
             std::uint64_t{resources_->ranks()} * resources_->config().max_tokens * resources_->config().topk;
         for (const std::uint32_t count : completion.rows_per_local_expert)

@@ -22,6 +22,9 @@ Result<void> check_rows(const EpConfig& config) {
     if (!is_known(config.entry_policy))
         return invalid("entry_policy is " + std::to_string(static_cast<unsigned>(config.entry_policy)) +
                        ", expected same_index, spread, target or balanced");
+    if (!is_known(config.mode))
+        return invalid("mode is " + std::to_string(static_cast<unsigned>(config.mode)) +
+                       ", expected normal or low_latency");
     if (auto checked = check_range("hidden", config.hidden, regmap::min_hidden, regmap::max_hidden); !checked)
         return checked;
     return config.dispatch_format == RowFormat::bf16
@@ -79,6 +82,16 @@ Result<void> place_buffers(std::span<const BufferRule> rules) {
     return {};
 }
 
+/// What a low-latency dispatch does not have.
+Result<void> check_expert_major(const DispatchArguments& arguments, bool cached) {
+    if (cached) return invalid("cached is given, low latency has no cached dispatch");
+    if (!arguments.recv_topk_idx.empty() || !arguments.recv_topk_weights.empty() || arguments.mark_empty_rows)
+        return invalid(
+            "recv_topk_idx, recv_topk_weights or mark_empty_rows is given, low latency has no such "
+            "output");
+    return {};
+}
+
 Result<void> check_timeout(std::uint32_t timeout_us) {
     if (timeout_us != 0) return {};
     return invalid("timeout_us is 0, expected a limit above 0");
@@ -125,6 +138,7 @@ regmap::GroupParameters group_parameters(const EpConfig& config, std::uint32_t r
     parameters.dispatch_format = config.dispatch_format;
     parameters.combine_format = config.combine_format;
     parameters.entry_policy = config.entry_policy;
+    parameters.mode = config.mode;
     parameters.handles = config.handles;
     parameters.first_device = first_device;
     parameters.mtu_bytes = config.mtu_bytes;
@@ -133,6 +147,10 @@ regmap::GroupParameters group_parameters(const EpConfig& config, std::uint32_t r
 
 std::uint64_t row_bytes(const EpConfig& config) {
     return std::uint64_t{config.hidden} * (config.dispatch_format == RowFormat::bf16 ? bf16_bytes : 1);
+}
+
+std::uint64_t expert_slots(const EpConfig& config) {
+    return std::uint64_t{config.experts} * config.max_tokens;
 }
 
 std::uint64_t scale_bytes(const EpConfig& config) {
@@ -154,6 +172,11 @@ Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const Dispatc
     if (auto checked = check_range("expert_alignment", arguments.expert_alignment, 1, max_expert_alignment);
         !checked)
         return checked.error();
+    const bool expert_major = config.mode == EpMode::low_latency;
+    if (expert_major) {
+        if (auto checked = check_expert_major(arguments, cached_tokens.has_value()); !checked)
+            return checked.error();
+    }
     if (arguments.mark_empty_rows && arguments.receive_capacity != 0 &&
         (arguments.recv_topk_idx.empty() || arguments.recv_topk_idx.host == nullptr))
         return invalid("mark_empty_rows is set, but the host does not reach recv_topk_idx");
@@ -163,12 +186,12 @@ Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const Dispatc
     request.flags = cached_tokens ? regmap::ep_request_cached : 0;
     request.tokens = arguments.tokens;
     request.timeout_us = arguments.timeout_us;
-    request.receive_capacity = arguments.receive_capacity;
+    const std::uint64_t capacity = expert_major ? expert_slots(config) : arguments.receive_capacity;
+    request.receive_capacity = static_cast<std::uint32_t>(capacity);  // at most 2^10 experts, 2^14 tokens
     const DispatchArguments& a = arguments;
     const BufferView none;
     const BufferView& topk_idx = cached_tokens ? none : a.topk_idx;
     const std::uint64_t tokens = a.tokens;
-    const std::uint64_t capacity = a.receive_capacity;
     const std::uint64_t ids = config.topk * sizeof(std::int64_t);
     const std::uint64_t weights = config.topk * sizeof(float);
     const std::array rules = {
@@ -195,8 +218,14 @@ Result<regmap::EpRequest> combine_request(const EpConfig& config, const CombineA
     request.opcode = regmap::EpOpcode::combine;
     request.timeout_us = arguments.timeout_us;
     const std::uint64_t bytes = config.hidden * bf16_bytes;
+    const std::uint64_t weights = config.topk * sizeof(float);
+    const bool expert_major = config.mode == EpMode::low_latency;
+    if (!expert_major && !arguments.topk_weights.empty())
+        return invalid("topk_weights is given, only a low-latency combine is weighted");
     const std::array rules = {
-        BufferRule{"x", arguments.x, request.x, received_rows, bytes, false},
+        BufferRule{"x", arguments.x, request.x, expert_major ? expert_slots(config) : received_rows, bytes,
+                   false},
+        BufferRule{"topk_weights", arguments.topk_weights, request.topk_weights, tokens, weights, true},
         BufferRule{"combined_x", arguments.combined_x, request.recv_x, tokens, bytes, false},
     };
     if (auto placed = place_buffers(rules); !placed) return placed.error();

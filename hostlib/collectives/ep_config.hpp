@@ -23,6 +23,9 @@ std::uint64_t row_bytes(const EpConfig& config);
 /// Bytes of one row's scales; 0 for bf16.
 std::uint64_t scale_bytes(const EpConfig& config);
 
+/// Low latency: rows that the outputs of a dispatch hold.
+std::uint64_t expert_slots(const EpConfig& config);
+
 /// Checks the arguments of a dispatch and fills in its request, but for handle, user data and result.
 /// `cached_tokens`: tokens of the handle whose routing is repeated.
 Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const DispatchArguments& arguments,

@@ -3,9 +3,9 @@
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, 11> parameter_names = {
-    "ranks_per_node", "experts",      "topk",    "hidden",    "max_tokens",    "dispatch_format",
-    "combine_format", "entry_policy", "handles", "mtu_bytes", "window_packets"};
+constexpr std::array<const char*, 12> parameter_names = {
+    "ranks_per_node", "experts",      "topk",    "hidden",    "max_tokens",     "dispatch_format",
+    "combine_format", "entry_policy", "handles", "mtu_bytes", "window_packets", "mode"};
 
 std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
 
@@ -32,7 +32,7 @@ GroupIdentity identity_of(const EpConfig& config, std::uint32_t device_number, S
         {config.ranks_per_node, config.experts, config.topk, config.hidden, config.max_tokens,
          static_cast<std::uint32_t>(config.dispatch_format),
          static_cast<std::uint32_t>(config.combine_format), static_cast<std::uint32_t>(config.entry_policy),
-         config.handles, config.mtu_bytes, config.window_packets}};
+         config.handles, config.mtu_bytes, config.window_packets, static_cast<std::uint32_t>(config.mode)}};
 }
 
 Result<void> check_statuses(std::span<const std::uint32_t> statuses) {

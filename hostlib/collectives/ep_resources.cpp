@@ -84,7 +84,8 @@ Result<void> EpResources::connect(std::span<const PairAddress> towards_us, std::
 }
 
 std::size_t EpResources::result_stride_bytes() const {
-    const std::size_t counts = config_.experts / ranks_ + ranks_;
+    const std::size_t by_expert = config_.mode == EpMode::low_latency ? config_.experts : 0;
+    const std::size_t counts = config_.experts / ranks_ + ranks_ + by_expert;
     const std::size_t bytes = sizeof(regmap::EpResult) + counts * sizeof(std::uint32_t);
     return (bytes + 63) / 64 * 64;  // no two handles share a cache line
 }

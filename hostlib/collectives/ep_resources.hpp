@@ -38,7 +38,8 @@ class EpResources {
     /// Where the device writes the result of a handle's calls.
     [[nodiscard]] regmap::MemoryRange result_range(std::uint32_t handle) const;
 
-    /// The same as the host sees it: an EpResult, then rows per local expert, then rows per source rank.
+    /// The same as the host sees it: an EpResult, then rows per local expert, then rows per source rank,
+    /// then in low latency rows per source rank and local expert.
     [[nodiscard]] std::span<const std::byte> result_bytes(std::uint32_t handle) const;
 
     /// Forgets what an earlier call wrote there. No call of the handle may be in flight.

@@ -2,6 +2,7 @@
 // checked when it writes them, against a reference that shares no line with the firmware.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include <plait/sim/app/world.hpp>
 
 namespace plait::sim {
+
+/// EpConfig::max_tokens of a scenario.
+inline uint32_t max_tokens_of(const Scenario& scenario) { return std::max(1U, scenario.ep.tokens); }
 
 /// What all ranks of a micro-batch share.
 struct EpBatch {
@@ -50,6 +54,7 @@ class EpMemory {
     void fill_topk();
     BufferView map(uint64_t length, ReadHandler read, WriteHandler write);
     RankMask dead_ranks() const;
+    uint32_t expert_of(uint64_t slot) const;
     uint64_t index_of(uint64_t slot, const RankMask& absent) const;
     template <class Matches>
     bool matches_row(uint64_t slot, Matches&& matches) const;
@@ -70,6 +75,7 @@ class EpMemory {
     const uint32_t data_bytes_;
     const uint32_t scale_bytes_;
     const uint32_t output_bytes_;
+    const bool is_expert_major_;
     const uint32_t capacity_;
     std::vector<uint32_t> row_bytes_arrived_;       // of each slot
     std::vector<uint32_t> combined_bytes_arrived_;  // of each token

@@ -55,6 +55,44 @@ std::vector<ExpectedReceive> expected_receive(const EpShape& shape, const Routin
             }
         }
     }
+    for (auto& receive : expected) receive.received_rows = static_cast<uint32_t>(receive.rows.size());
+    return expected;
+}
+
+std::vector<uint32_t> distinct_experts(std::span<const int16_t> experts) {
+    std::vector<uint32_t> distinct;
+    for (const int16_t expert : experts) {
+        const auto number = static_cast<uint32_t>(expert);
+        if (expert >= 0 && std::find(distinct.begin(), distinct.end(), number) == distinct.end())
+            distinct.push_back(number);
+    }
+    return distinct;
+}
+
+std::vector<ExpectedReceive> expected_by_expert(const EpShape& shape, const Routing& routing,
+                                                uint32_t max_tokens) {
+    std::vector<ExpectedReceive> expected(shape.ranks);
+    for (auto& receive : expected) {
+        receive.rows.resize(size_t{shape.experts} * max_tokens);
+        receive.rows_per_source.resize(shape.ranks);
+        receive.rows_per_local_expert.resize(shape.experts_per_rank());
+        receive.rows_per_source_and_expert.resize(shape.experts);
+    }
+    for (uint32_t source = 0; source < shape.ranks; ++source) {
+        for (uint32_t token = 0; token < routing.tokens(source); ++token) {
+            const auto experts = routing.experts_of(source, token);
+            for (const uint32_t rank : target_ranks(shape, experts)) ++expected[rank].rows_per_source[source];
+            for (const uint32_t expert : distinct_experts(experts)) {
+                ExpectedReceive& receive = expected[shape.rank_of(expert)];
+                const uint32_t local = expert % shape.experts_per_rank();
+                uint32_t& rows =
+                    receive.rows_per_source_and_expert[source * shape.experts_per_rank() + local];
+                receive.rows[(size_t{local} * shape.ranks + source) * max_tokens + rows++] = {source, token};
+                ++receive.rows_per_local_expert[local];
+                ++receive.received_rows;
+            }
+        }
+    }
     return expected;
 }
 
@@ -88,7 +126,7 @@ std::vector<NodeRow> EntryChooser::next(std::span<const int16_t> experts) {
     std::vector<NodeRow> rows;
     for (const uint32_t rank : target_ranks(shape_, experts)) {
         const uint32_t node = shape_.node_of(rank);
-        if (rows.empty() || rows.back().node != node) rows.push_back({node, 0, {}, 0});
+        if (rows.empty() || rows.back().node != node) rows.emplace_back().node = node;
         rows.back().targets.push_back(rank);
     }
     for (auto& row : rows) {
@@ -97,6 +135,9 @@ std::vector<NodeRow> EntryChooser::next(std::span<const int16_t> experts) {
                 return expert >= 0 &&
                        shape_.node_of(shape_.rank_of(static_cast<uint32_t>(expert))) == row.node;
             }));
+        for (const uint32_t expert : distinct_experts(experts)) {
+            if (shape_.node_of(shape_.rank_of(expert)) == row.node) row.experts.push_back(expert);
+        }
         row.entry = choose(row);
     }
     return rows;

@@ -15,15 +15,17 @@ WireSize scale_out_size(Packet packet, uint64_t payload_bytes, uint32_t mtu_byte
         left -= packet.payload_bytes;
         size.bytes += firmware::frame_bytes(packet) + ethernet_framing_bytes;
         ++size.packets;
-        if (packet.opcode == Opcode::mp_ep_row) packet.row.choice_count = 0;
+        if (packet.opcode == Opcode::mp_ep_row && packet.row.index_count != 0) packet.row.choice_count = 0;
     } while (left > 0);
     return size;
 }
 
-WireSize row_size(uint32_t row_bytes, uint32_t mtu_bytes, uint32_t targets, uint32_t choices) {
+WireSize row_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t mtu_bytes, uint32_t targets,
+                  uint32_t choices) {
     Packet packet;
     packet.opcode = Opcode::mp_ep_row;
     packet.row.targets = static_cast<uint8_t>((1U << targets) - 1);
+    packet.row.index_count = static_cast<uint8_t>(mode == regmap::EpMode::normal ? targets : 0);
     packet.row.choice_count = static_cast<uint8_t>(choices);
     return scale_out_size(packet, row_bytes, mtu_bytes);
 }
@@ -34,11 +36,12 @@ WireSize partial_size(uint32_t row_bytes, uint32_t mtu_bytes) {
     return scale_out_size(packet, row_bytes, mtu_bytes);
 }
 
-WireSize scale_up_size(uint32_t row_bytes, uint32_t part_bytes, uint32_t choices) {
+WireSize scale_up_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t part_bytes, uint32_t choices) {
     const uint64_t frames = (row_bytes + part_bytes - 1) / part_bytes;
-    return {
-        row_bytes + frames * regmap::ScaleUp::size_bytes + uint64_t{choices} * regmap::MpEpChoice::size_bytes,
-        frames};
+    const uint64_t with_choices = mode == regmap::EpMode::normal ? 1 : frames;
+    return {row_bytes + frames * regmap::ScaleUp::size_bytes +
+                with_choices * choices * regmap::MpEpChoice::size_bytes,
+            frames};
 }
 
 }  // namespace plait::sim

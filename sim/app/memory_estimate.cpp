@@ -21,6 +21,8 @@ constexpr uint64_t queue_pair_base_bytes = 12 * kib;
 constexpr uint64_t window_entry_bytes = 40;
 // What EP keeps of a token or row at each end: firmware tables, host buffers of indices, weights and sources.
 constexpr uint64_t row_table_bytes = 96;
+// Of a place for a row in low latency, whether one comes or not: what is expected, what came, its source.
+constexpr uint64_t slot_table_bytes = 8 + 4 + 8;
 constexpr uint64_t choice_bytes = 2 + 4 + 8 + 4;
 
 uint64_t queue_pairs(const Scenario& scenario) {
@@ -53,6 +55,8 @@ MemoryEstimate estimate_memory(const Scenario& scenario) {
         const uint64_t rows = tokens * std::min<uint64_t>(ep.topk, ranks);
         estimate.routing_bytes = tokens * (ep.topk * choice_bytes * 2 + row_table_bytes) +
                                  rows * row_table_bytes + rows * ep.topk * (8 + 4);
+        if (ep.mode == regmap::EpMode::low_latency)
+            estimate.routing_bytes += ranks * ep.experts * ep.tokens * slot_table_bytes;
     }
     estimate.fixed_bytes = 256 * mib;
     return estimate;

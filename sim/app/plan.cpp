@@ -69,6 +69,14 @@ double best_floor_us(const Scenario& scenario, const Links& fixed, const Links& 
                      mean_of_busiest_node(fewest_copies, size) / scale_up_bytes_per_us(scenario)});
 }
 
+struct PublishedTimes {
+    uint32_t ranks;
+    double dispatch_us;
+    double combine_us;
+};
+constexpr std::array<PublishedTimes, 6> low_latency_published{
+    {{8, 77, 114}, {16, 118, 195}, {32, 155, 273}, {64, 173, 314}, {128, 192, 369}, {256, 194, 360}}};
+
 // Sums up dispatch and combine of one routing, row by row.
 class EpPlanner {
   public:
@@ -79,8 +87,9 @@ class EpPlanner {
           dispatch_bytes_(dispatch_row_bytes(scenario.ep)),
           combine_bytes_(combine_row_bytes(scenario.ep)),
           partial_(partial_size(combine_bytes_, mtu_)),
-          contribution_(
-              scale_up_size(combine_bytes_, std::min(scenario.device.accumulator_elements * 2, mtu_), 0)),
+          mode_(scenario.ep.mode),
+          contribution_(scale_up_size(mode_, combine_bytes_,
+                                      std::min(scenario.device.accumulator_elements * 2, mtu_), 0)),
           dispatch_copies_(shape.ranks),
           combine_copies_(shape.ranks) {
         for (auto* phase : {&dispatch_, &combine_}) phase->loads = LinkLoads(shape.ranks);
@@ -92,13 +101,14 @@ class EpPlanner {
         const bool leaves_node = row.node != shape_.node_of(source);
         const auto targets = static_cast<uint32_t>(row.targets.size());
         if (leaves_node) add_scale_out(source, row, targets);
-        const uint64_t copy = scale_up_size(dispatch_bytes_, mtu_, row.choices).bytes;
+        const uint64_t copy = scale_up_size(mode_, dispatch_bytes_, mtu_, choices_of(row)).bytes;
         for (const uint32_t target : row.targets) {
             if (target == row.entry) continue;
             dispatch_.loads.scale_up_transmit[row.entry] += copy;
             dispatch_.loads.scale_up_receive[target] += copy;
-            combine_.loads.scale_up_transmit[target] += contribution_.bytes;
-            combine_.loads.scale_up_receive[row.entry] += contribution_.bytes;
+            const uint64_t contributions = contributions_of(row, target) * contribution_.bytes;
+            combine_.loads.scale_up_transmit[target] += contributions;
+            combine_.loads.scale_up_receive[row.entry] += contributions;
         }
         // A row from elsewhere can always enter at a target; one of the own node starts where it starts.
         const bool starts_at_target =
@@ -121,8 +131,20 @@ class EpPlanner {
     }
 
   private:
+    uint32_t choices_of(const NodeRow& row) const {
+        return mode_ == regmap::EpMode::normal ? row.choices : static_cast<uint32_t>(row.experts.size());
+    }
+
+    // In low latency each of a target's experts contributes for itself.
+    uint64_t contributions_of(const NodeRow& row, uint32_t target) const {
+        if (mode_ == regmap::EpMode::normal) return 1;
+        return static_cast<uint64_t>(std::count_if(row.experts.begin(), row.experts.end(), [&](auto expert) {
+            return shape_.rank_of(expert) == target;
+        }));
+    }
+
     void add_scale_out(uint32_t source, const NodeRow& row, uint32_t targets) {
-        const WireSize wire = row_size(dispatch_bytes_, mtu_, targets, row.choices);
+        const WireSize wire = row_size(mode_, dispatch_bytes_, mtu_, targets, choices_of(row));
         dispatch_.loads.scale_out_transmit[source] += wire.bytes;
         dispatch_.loads.scale_out_receive[row.entry] += wire.bytes;
         dispatch_.packets += wire.packets;
@@ -135,8 +157,9 @@ class EpPlanner {
         ++combine_.rows;
         // One copy for each target rank instead, each with the choices that live there: the choices divide
         // among them.
-        dispatch_.scale_out_bytes_with_duplicates += targets * row_size(dispatch_bytes_, mtu_, 1, 0).bytes +
-                                                     uint64_t{row.choices} * regmap::MpEpChoice::size_bytes;
+        dispatch_.scale_out_bytes_with_duplicates +=
+            targets * row_size(regmap::EpMode::normal, dispatch_bytes_, mtu_, 1, 0).bytes +
+            uint64_t{row.choices} * regmap::MpEpChoice::size_bytes;
         combine_.scale_out_bytes_with_duplicates += targets * partial_.bytes;
     }
 
@@ -146,6 +169,7 @@ class EpPlanner {
     uint32_t dispatch_bytes_;
     uint32_t combine_bytes_;
     WireSize partial_;
+    regmap::EpMode mode_;
     WireSize contribution_;
     Links dispatch_copies_;
     Links combine_copies_;
@@ -228,13 +252,20 @@ Plan make_plan(const Scenario& scenario) {
     return plan;
 }
 
-// DeepSeek's published normal-mode figures: 4096 tokens a rank, hidden 7168, top-4 groups, top-8, FP8 out,
-// BF16 back.
+// DeepSeek's published figures, hidden 7168, top-8, FP8 out, BF16 back. Low latency: 128 tokens a rank.
+// Normal: 4096, top-4 groups.
 std::optional<double> published_us(const Scenario& scenario, std::string_view phase) {
     const EpWorkload& ep = scenario.ep;
-    if (scenario.workload != WorkloadKind::ep || scenario.topology.gpus_per_node != 8 || ep.tokens != 4096 ||
-        ep.hidden != 7168 || ep.topk != 8 || ep.experts != 256 ||
+    const bool low_latency = ep.mode == regmap::EpMode::low_latency;
+    if (scenario.workload != WorkloadKind::ep || scenario.topology.gpus_per_node != 8 ||
+        ep.tokens != (low_latency ? 128 : 4096) || ep.hidden != 7168 || ep.topk != 8 || ep.experts != 256 ||
         ep.dispatch_format != regmap::RowFormat::e4m3_f32 || ep.micro_batches != 1) {
+        return std::nullopt;
+    }
+    if (low_latency) {
+        for (const auto& [ranks, dispatch_us, combine_us] : low_latency_published) {
+            if (scenario.ranks() == ranks) return phase == "dispatch" ? dispatch_us : combine_us;
+        }
         return std::nullopt;
     }
     if (phase == "dispatch") {

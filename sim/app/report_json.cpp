@@ -91,6 +91,7 @@ Json run_json(const RunReport& run) {
     json["simulated_us"] = rounded(static_cast<double>(outcome.simulated_ps) / 1e6);
     json["workload"] = name_of(scenario.workload);
     if (scenario.workload == WorkloadKind::ep) {
+        json["mode"] = name_of(scenario.ep.mode);
         json["entry_policy"] = name_of(scenario.ep.entry_policy);
         json["dispatch_format"] = name_of(scenario.ep.dispatch_format);
         json["tokens"] = scenario.ep.tokens;

@@ -46,7 +46,9 @@ void check_device_limits(const TableReader& table, const Scenario& scenario) {
     group.parameters.experts = static_cast<uint16_t>(ep.experts);
     group.parameters.topk = static_cast<uint8_t>(ep.topk);
     group.parameters.ranks_per_node = static_cast<uint8_t>(scenario.topology.gpus_per_node);
+    group.parameters.mode = ep.mode;
     group.nodes = scenario.topology.nodes;
+    group.row_choices = std::min(ep.topk, ep.experts / group.nodes);
     const uint32_t row_bytes = 2 * ep.hidden;
     group.part_bytes = std::min({scenario.scale_out.mtu_bytes, device.accumulator_elements * 2, row_bytes});
     group.parts = (row_bytes + group.part_bytes - 1) / group.part_bytes;
@@ -76,6 +78,8 @@ void read_ep(TableReader& table, Scenario& scenario) {
     using regmap::EntryPolicy;
     using regmap::RowFormat;
     EpWorkload& ep = scenario.ep;
+    table.choice("mode", ep.mode,
+                 {{"normal", regmap::EpMode::normal}, {"low_latency", regmap::EpMode::low_latency}});
     table.integer("tokens", ep.tokens, 0, regmap::max_tokens_per_rank);
     table.integer("hidden", ep.hidden, regmap::min_hidden, regmap::max_hidden);
     table.integer("experts", ep.experts, 1, regmap::max_experts);
@@ -109,6 +113,14 @@ void read_ep(TableReader& table, Scenario& scenario) {
                                            name_of(ep.dispatch_format)));
     }
     check_device_limits(table, scenario);
+    table.choice("weights_at", ep.weights_at_combine, {{"dispatch", false}, {"combine", true}});
+    if (ep.mode == regmap::EpMode::normal) {
+        if (ep.weights_at_combine)
+            table.fail("weights_at",
+                       "only a low-latency combine is weighted, expected mode = \"low_latency\"");
+    } else {
+        if (ep.cached) table.fail("cached", "low latency has no cached dispatch, expected false");
+    }
     if (ep.cached && ep.repeat < 2)
         table.fail("cached", "no dispatch would use the handle again, expected repeat of 2 or more");
     std::sort(ep.idle_ranks.begin(), ep.idle_ranks.end());

@@ -72,7 +72,8 @@ class EpProgram {
         config.experts = scenario.ep.experts;
         config.topk = scenario.ep.topk;
         config.hidden = scenario.ep.hidden;
-        config.max_tokens = std::max(1U, scenario.ep.tokens);
+        config.max_tokens = max_tokens_of(scenario);
+        config.mode = scenario.ep.mode;
         config.dispatch_format = scenario.ep.dispatch_format;
         config.entry_policy = scenario.ep.entry_policy;
         config.handles = std::max(1U, scenario.ep.micro_batches);
@@ -197,7 +198,7 @@ uint64_t bytes_to_place(const EpRun& run) {
     uint64_t bytes = 0;
     for (const auto& batch : run.batches) {
         for (const ExpectedReceive& rank : batch->expected)
-            bytes += rank.rows.size() * dispatch_row_bytes(ep);
+            bytes += uint64_t{rank.received_rows} * dispatch_row_bytes(ep);
         bytes += batch->routing.first.back() * combine_row_bytes(ep);
     }
     return bytes * ep.repeat;

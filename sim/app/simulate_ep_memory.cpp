@@ -28,9 +28,11 @@ std::span<T> elements(std::span<std::byte> bytes) {
 EpBatch::EpBatch(World& world, uint32_t n)
     : routing(micro_batch(*world.plan.routing, n, world.scenario.ep.micro_batches)),
       shape(shape_of(world.scenario)),
-      expected(expected_receive(shape, routing)),
+      expected(world.scenario.ep.mode == regmap::EpMode::normal
+                   ? expected_receive(shape, routing)
+                   : expected_by_expert(shape, routing, max_tokens_of(world.scenario))),
       activations(world.scenario.seed + n, world.scenario.ep.hidden),
-      combine(shape, activations, routing),
+      combine(shape, world.scenario.ep.mode, activations, routing),
       number(n) {}
 
 EpMemory::EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& driver)
@@ -45,7 +47,8 @@ EpMemory::EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& dr
                        ? 0
                        : world.scenario.ep.hidden / Activations::block * 4),
       output_bytes_(world.scenario.ep.hidden * 2),
-      capacity_(static_cast<uint32_t>(batch.routing.first.back())),
+      is_expert_major_(world.scenario.ep.mode == regmap::EpMode::low_latency),
+      capacity_(static_cast<uint32_t>(is_expert_major_ ? expected_.rows.size() : batch.routing.first.back())),
       row_bytes_arrived_(expected_.rows.size()),
       combined_bytes_arrived_(tokens_) {
     const uint32_t topk = batch.routing.topk;
@@ -68,14 +71,15 @@ EpMemory::EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& dr
         {[](void* o, uint64_t at, std::span<const std::byte> in) { self(o).check_combined(at, in); }, this});
     fill_topk();
     if (capacity_ == 0) return;
+    recv_source_ =
+        need(RegisteredMemory::allocate(driver, size_t{capacity_} * sizeof(uint64_t), access_local_write),
+             "memory");
+    if (is_expert_major_) return;
     recv_topk_idx_ = need(
         RegisteredMemory::allocate(driver, size_t{capacity_} * topk * sizeof(int64_t), access_local_write),
         "memory");
     recv_topk_weights_ =
         need(RegisteredMemory::allocate(driver, size_t{capacity_} * topk * sizeof(float), access_local_write),
-             "memory");
-    recv_source_ =
-        need(RegisteredMemory::allocate(driver, size_t{capacity_} * sizeof(uint64_t), access_local_write),
              "memory");
 }
 
@@ -109,7 +113,7 @@ DispatchArguments EpMemory::dispatch_arguments(std::optional<EpHandle> cached) c
     arguments.x = x_;
     arguments.x_scales = x_scales_;
     arguments.topk_idx = topk_idx_.view();
-    arguments.topk_weights = topk_weights_.view();
+    if (!world_.scenario.ep.weights_at_combine) arguments.topk_weights = topk_weights_.view();
     arguments.recv_x = recv_x_;
     arguments.recv_x_scales = recv_x_scales_;
     arguments.recv_topk_idx = recv_topk_idx_.view();
@@ -123,6 +127,7 @@ CombineArguments EpMemory::combine_arguments(EpHandle handle) const {
     return {.handle = handle,
             .timeout_us = world_.scenario.ep.timeout_us,
             .x = outputs_,
+            .topk_weights = world_.scenario.ep.weights_at_combine ? topk_weights_.view() : BufferView{},
             .combined_x = combined_};
 }
 
@@ -141,8 +146,15 @@ void EpMemory::produce_scales(uint64_t offset, std::span<std::byte> out) const {
 void EpMemory::produce_outputs(uint64_t offset, std::span<std::byte> out) const {
     const uint64_t slot = offset / output_bytes_;
     const RowSource& row = expected_.rows[absent_.none() ? slot : index_of(slot, absent_)];
-    batch_.activations.fill_expert_output(row.rank, row.token, rank_, elements<uint16_t>(out),
+    const uint32_t serving = is_expert_major_ ? expert_of(slot) : rank_;
+    batch_.activations.fill_expert_output(row.rank, row.token, serving, elements<uint16_t>(out),
                                           static_cast<uint32_t>(offset % output_bytes_ / 2));
+}
+
+// Low latency: whose row lies at a slot.
+uint32_t EpMemory::expert_of(uint64_t slot) const {
+    const uint32_t experts = batch_.shape.experts_per_rank();
+    return rank_ * experts + static_cast<uint32_t>(slot * experts / expected_.rows.size());
 }
 
 RankMask EpMemory::dead_ranks() const {
@@ -154,6 +166,7 @@ RankMask EpMemory::dead_ranks() const {
 
 // Which of the expected rows lies at `slot` when those of the sources `absent` do not come.
 uint64_t EpMemory::index_of(uint64_t slot, const RankMask& absent) const {
+    if (is_expert_major_) return slot;  // every source has its own
     uint64_t index = slot;
     uint64_t begin = 0;
     for (uint32_t rank = 0; rank < expected_.rows_per_source.size(); ++rank) {
@@ -168,14 +181,15 @@ uint64_t EpMemory::index_of(uint64_t slot, const RankMask& absent) const {
 template <class Matches>
 bool EpMemory::matches_row(uint64_t slot, Matches&& matches) const {
     const auto& rows = expected_.rows;
-    if (slot < rows.size() && matches(rows[slot])) return true;
+    if (slot < rows.size() && rows[slot].rank != RowSource::nobody && matches(rows[slot])) return true;
     const RankMask dead = dead_ranks();
     std::vector<RankMask> left_out{{}};
     for (uint32_t rank = 0; rank < batch_.shape.ranks; ++rank) {
         for (size_t i = left_out.size(); dead[rank] && i-- > 0;) {
             left_out.push_back(left_out[i]);
             const uint64_t index = index_of(slot, left_out.back().set(rank));
-            if (index < rows.size() && matches(rows[index])) return true;
+            if (index < rows.size() && rows[index].rank != RowSource::nobody && matches(rows[index]))
+                return true;
         }
     }
     return false;
@@ -185,10 +199,10 @@ bool EpMemory::matches_row(uint64_t slot, Matches&& matches) const {
 // of the ranks of its node, or none, and all of the others.
 bool EpMemory::lacks_only_what_died(uint32_t token, std::span<const uint16_t> part, uint32_t offset) const {
     const RankMask dead = dead_ranks();
-    const auto targets = target_ranks(batch_.shape, batch_.routing.experts_of(rank_, token));
+    const auto terms = batch_.combine.terms_of(rank_, token);
     std::vector<size_t> losable;
-    for (size_t i = 0; i < targets.size(); ++i) {
-        const uint32_t node = batch_.shape.node_of(targets[i]);
+    for (size_t i = 0; i < terms.size(); ++i) {
+        const uint32_t node = terms[i].node;
         for (uint32_t rank = 0; rank < batch_.shape.ranks; ++rank) {
             if (!dead[rank] || batch_.shape.node_of(rank) != node) continue;
             losable.push_back(i);
@@ -197,7 +211,7 @@ bool EpMemory::lacks_only_what_died(uint32_t token, std::span<const uint16_t> pa
     }
     std::array<uint16_t, max_part / 2> wanted;
     for (uint32_t lost = 1; lost < 1U << losable.size(); ++lost) {
-        std::vector<uint32_t> left = targets;
+        auto left = terms;
         for (size_t i = losable.size(); i-- > 0;)
             if ((lost >> i & 1) != 0) left.erase(left.begin() + static_cast<std::ptrdiff_t>(losable[i]));
         constexpr size_t enough = 16;  // to tell most sums from others
@@ -303,10 +317,12 @@ uint64_t EpMemory::source_of(uint32_t slot) const {
 
 bool EpMemory::check_metadata(uint32_t slot, const RowSource& row) const {
     const uint32_t topk = batch_.routing.topk;
+    if (row.rank == RowSource::nobody) return true;
     const auto value = [](std::span<const std::byte> bytes, size_t i, auto& out) {
         std::memcpy(&out, bytes.data() + i * sizeof(out), sizeof(out));
     };
     if (source_of(slot) != (uint64_t{row.rank} << 32 | row.token)) return false;
+    if (is_expert_major_) return true;
     for (uint32_t k = 0; k < topk; ++k) {
         int64_t expert = 0;
         float weight = 0;
@@ -324,14 +340,22 @@ bool EpMemory::check_metadata(uint32_t slot, const RowSource& row) const {
 void EpMemory::check_slots(const EpCompletion& completion) {
     const bool is_real = world_.scenario.payload == PayloadMode::real;
     uint32_t gaps = 0;
-    for (uint32_t slot = 0; slot < completion.received_rows; ++slot) {
+    const RankMask dead = dead_ranks();
+    const auto slots =
+        is_expert_major_ ? static_cast<uint32_t>(expected_.rows.size()) : completion.received_rows;
+    for (uint32_t slot = 0; slot < slots; ++slot) {
         if (completion.status == Status::rank_failed && source_of(slot) == ~uint64_t{0}) {
             ++gaps;
             continue;
         }
         const uint64_t index = absent_.none() ? slot : index_of(slot, absent_);
-        const bool right = (!is_real || row_bytes_arrived_[slot] == data_bytes_ + scale_bytes_) &&
-                           index < expected_.rows.size() && check_metadata(slot, expected_.rows[index]);
+        const RowSource row = index < expected_.rows.size() ? expected_.rows[index] : RowSource{};
+        const bool is_used = row.rank != RowSource::nobody;
+        // In low latency nobody knows what a source that died would have sent.
+        if (is_expert_major_ && is_used && dead[row.rank]) continue;
+        const bool right =
+            (!is_real || row_bytes_arrived_[slot] == (is_used ? data_bytes_ + scale_bytes_ : 0)) &&
+            (is_used || is_expert_major_) && check_metadata(slot, row);
         if (!right)
             return world_.error(fmt::format(
                 "rank {}: received row {} is incomplete, came twice, or its lists are wrong", rank_, slot));
@@ -343,10 +367,12 @@ void EpMemory::check_slots(const EpCompletion& completion) {
 
 bool EpMemory::check_dispatch(const EpCompletion& completion) {
     const uint64_t errors_before = world_.errors();
-    const bool right = completion.status == Status::ok && completion.received_rows == expected_.rows.size() &&
+    const bool right = completion.status == Status::ok &&
+                       completion.received_rows == expected_.received_rows &&
                        completion.rows_per_local_expert == expected_.rows_per_local_expert &&
-                       completion.rows_per_source == expected_.rows_per_source;
-    if (!right) report_end("dispatch", completion, expected_.rows.size());
+                       completion.rows_per_source == expected_.rows_per_source &&
+                       completion.rows_per_source_and_expert == expected_.rows_per_source_and_expert;
+    if (!right) report_end("dispatch", completion, expected_.received_rows);
     for (uint32_t rank = 0; rank < completion.rows_per_source.size(); ++rank)
         absent_[rank] = completion.failed_ranks[rank] && completion.rows_per_source[rank] == 0;
     if (completion.status == Status::ok || completion.status == Status::rank_failed) check_slots(completion);

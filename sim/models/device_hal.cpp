@@ -179,6 +179,9 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
 void DeviceModel::reduce_open(uint32_t accumulator, uint8_t contributions, uint32_t elements) {
     reduce_.open(accumulator, contributions, elements, ready_ps());
 }
+void DeviceModel::reduce_weigh(uint32_t accumulator, std::span<const float> weights) {
+    reduce_.weigh(accumulator, weights);
+}
 void DeviceModel::reduce_add(uint32_t accumulator, uint8_t position, BufferId buffer) {
     reduce_.add(accumulator, position, buffer, ready_ps());
 }

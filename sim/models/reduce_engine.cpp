@@ -37,6 +37,7 @@ void ReduceEngine::open(uint32_t number, uint32_t contributions, uint32_t elemen
         std::abort();
     }
     accumulator.elements = elements;
+    accumulator.weights.clear();
     accumulator.sent_ps = 0;
     accumulator.open = true;
     accumulator.is_virtual = false;
@@ -47,6 +48,16 @@ void ReduceEngine::open(uint32_t number, uint32_t contributions, uint32_t elemen
     if (contributions == 0) {
         finish(number, time_ps);
     }
+}
+
+void ReduceEngine::weigh(uint32_t number, std::span<const float> weights) {
+    Accumulator& accumulator = at(number);
+    if (!accumulator.open || accumulator.slot.turn() != 0 ||
+        weights.size() != accumulator.slot.contributions()) {
+        std::fprintf(stderr, "%s: accumulator %u cannot take %zu weights\n", name(), number, weights.size());
+        std::abort();
+    }
+    accumulator.weights.assign(weights.begin(), weights.end());
 }
 
 void ReduceEngine::add(uint32_t number, uint32_t position, BufferId buffer, uint64_t time_ps) {
@@ -77,7 +88,8 @@ void ReduceEngine::offer(uint32_t number, uint32_t position, BufferId handle, ui
     const bool complete = accumulator.slot.complete();
     for (size_t i = 0; i < answer.ready.size(); ++i) {
         if (answer.ready[i] != skipped) {
-            add_now(accumulator, answer.ready[i], complete && i + 1 == answer.ready.size(), time_ps);
+            add_now(accumulator, answer.first_position + static_cast<uint32_t>(i), answer.ready[i],
+                    complete && i + 1 == answer.ready.size(), time_ps);
         }
     }
     if (complete) {
@@ -85,7 +97,8 @@ void ReduceEngine::offer(uint32_t number, uint32_t position, BufferId handle, ui
     }
 }
 
-void ReduceEngine::add_now(Accumulator& accumulator, BufferId buffer, bool is_last, uint64_t time_ps) {
+void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
+                           uint64_t time_ps) {
     const PayloadSlice& slice = memory_.slice(buffer);
     accumulator.free_ps =
         units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(slice.length))
@@ -93,11 +106,23 @@ void ReduceEngine::add_now(Accumulator& accumulator, BufferId buffer, bool is_la
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
     pool_.retain(slice.block);
-    accumulator.rows.push_back(slice);
+    accumulator.rows.push_back({slice, accumulator.weights.empty() ? 1.0F : accumulator.weights[position]});
     if (is_last) {
         accumulator.result = buffer;  // its room becomes the result's
     } else {
         memory_.release(buffer, accumulator.free_ps);
+    }
+}
+
+void ReduceEngine::add_row(const Accumulator& accumulator, const Row& row, bool is_first,
+                           std::span<float> sum) {
+    // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
+    const auto* const elements = reinterpret_cast<const uint16_t*>(row.slice.bytes());
+    if (accumulator.weights.empty()) {
+        is_first ? engines::start_bf16(sum, elements) : engines::accumulate_bf16(sum, elements);
+    } else {
+        is_first ? engines::start_bf16_weighted(sum, elements, row.weight)
+                 : engines::accumulate_bf16_weighted(sum, elements, row.weight);
     }
 }
 
@@ -113,13 +138,11 @@ PayloadBlock* ReduceEngine::rounded(const Accumulator& accumulator) {
         std::ranges::fill(sum, 0.0F);
     }
     bool is_first = true;
-    for (const PayloadSlice& slice : accumulator.rows) {
-        prefetch(slice.bytes(), slice.length);
+    for (const Row& row : accumulator.rows) {
+        prefetch(row.slice.bytes(), row.slice.length);
     }
-    for (const PayloadSlice& slice : accumulator.rows) {
-        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
-        const auto* const row = reinterpret_cast<const uint16_t*>(slice.bytes());
-        is_first ? engines::start_bf16(sum, row) : engines::accumulate_bf16(sum, row);
+    for (const Row& row : accumulator.rows) {
+        add_row(accumulator, row, is_first, sum);
         is_first = false;
     }
     engines::round_bf16(sum, reinterpret_cast<uint16_t*>(block->bytes));
@@ -127,8 +150,8 @@ PayloadBlock* ReduceEngine::rounded(const Accumulator& accumulator) {
 }
 
 void ReduceEngine::forget_rows(Accumulator& accumulator) {
-    for (const PayloadSlice& slice : accumulator.rows) {
-        pool_.release(slice.block);
+    for (const Row& row : accumulator.rows) {
+        pool_.release(row.slice.block);
     }
     accumulator.rows.clear();
 }

@@ -169,7 +169,7 @@ TEST(CombineReference, AgreesWithTheRuleElementByElement) {
         routing.experts.push_back(static_cast<int16_t>(static_cast<int>(random() % 33) - 1));
     std::fill_n(routing.experts.begin(), 6, int16_t{-1});  // a token without experts
     const Activations activations(seed, 1152);
-    const CombineReference reference(shape, activations, routing);
+    const CombineReference reference(shape, regmap::EpMode::normal, activations, routing);
     for (uint32_t rank = 0; rank < 8; ++rank) {
         for (uint32_t token = 0; token < 5; ++token) {
             Row row(1152);
@@ -187,9 +187,9 @@ TEST(CombineReference, AgreesWithTheRuleElementByElement) {
     Routing fewer = routing;
     for (int16_t& expert : fewer.experts)
         if (expert >= 0 && shape.rank_of(static_cast<uint32_t>(expert)) == 3) expert = -1;
-    const CombineReference of_fewer(shape, activations, fewer);
-    auto contributors = target_ranks(shape, routing.experts_of(1, 2));
-    std::erase(contributors, 3U);
+    const CombineReference of_fewer(shape, regmap::EpMode::normal, activations, fewer);
+    auto contributors = reference.terms_of(1, 2);
+    std::erase_if(contributors, [](const CombineReference::Term& term) { return term.serving == 3; });
     Row expected(1152), sum(1152);
     of_fewer.fill_row(1, 2, expected);
     reference.fill_sum(1, 2, contributors, sum, 0);
@@ -197,6 +197,32 @@ TEST(CombineReference, AgreesWithTheRuleElementByElement) {
     Row nothing(1152, 1);
     reference.fill_row(0, 0, nothing);
     EXPECT_EQ(nothing, Row(1152, 0));
+}
+
+// Low latency by the rule: experts of a node in order of the list, each times its weight.
+TEST(CombineReference, WeighsExpertsInOrderOfTheList) {
+    const EpShape shape{4, 2, 8};
+    Routing routing;
+    routing.topk = 4;
+    routing.first = {0, 1, 1, 1, 1};
+    routing.experts = {5, 0, 4, 5};  // node 1, node 0, node 1, node 1 again
+    routing.weights = {0.3F, -1.7F, 2.1F, 0.9F};
+    const Activations activations(3, 256);
+    const CombineReference reference(shape, regmap::EpMode::low_latency, activations, routing);
+    const auto output = [&](uint32_t expert, uint32_t element) {
+        Row row(256);
+        activations.fill_expert_output(0, 0, expert, row);
+        return bf16_to_float(row[element]);
+    };
+    Row sum(256);
+    reference.fill_row(0, 0, sum);
+    for (uint32_t i = 0; i < 256; ++i) {
+        const float node0 = bf16_to_float(round_to_bf16(-1.7F * output(0, i)));
+        const float of_both = 0.3F + 0.9F;
+        const float first = of_both * output(5, i);
+        const float node1 = bf16_to_float(round_to_bf16(first + 2.1F * output(4, i)));
+        ASSERT_EQ(sum[i], round_to_bf16(node0 + node1)) << "element " << i;
+    }
 }
 
 }  // namespace

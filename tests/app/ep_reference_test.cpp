@@ -44,6 +44,25 @@ TEST(EpReference, ReceivedRowsByHand) {
     EXPECT_EQ(expected[2].rows_per_local_expert, (std::vector<uint32_t>{3, 2}));
 }
 
+TEST(EpReference, RowsByExpertByHand) {
+    // A duplicate is one row; an expert has places of its own for every source.
+    const Routing routing = make_routing({{{4, 5}, {4, 4}}, {}, {{-1, 4}}, {{5, 0}}}, 2);
+    const auto expected = expected_by_expert(small, routing, 2);
+    ASSERT_EQ(expected[2].rows.size(), 16U);  // [2 experts, 4 ranks, 2 tokens]
+    std::vector<RowSource> rows(16);
+    rows[0] = {0, 0};  // expert 4
+    rows[1] = {0, 1};
+    rows[4] = {2, 0};
+    rows[8] = {0, 0};  // expert 5
+    rows[14] = {3, 0};
+    EXPECT_EQ(expected[2].rows, rows);
+    EXPECT_EQ(expected[2].received_rows, 5U);
+    EXPECT_EQ(expected[2].rows_per_local_expert, (std::vector<uint32_t>{3, 2}));
+    EXPECT_EQ(expected[2].rows_per_source, (std::vector<uint32_t>{2, 0, 1, 1}));
+    EXPECT_EQ(expected[2].rows_per_source_and_expert, (std::vector<uint32_t>{2, 1, 0, 0, 1, 0, 0, 1}));
+    EXPECT_EQ(expected[1].received_rows, 0U);
+}
+
 TEST(EpReference, LocalExpertNumbers) {
     EXPECT_EQ(local_expert(small, 2, 5), 1);
     EXPECT_EQ(local_expert(small, 2, 6), -1);

@@ -180,7 +180,7 @@ TEST(Framing, RowByHand) {
     // Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4; MpData 16, MpEpRow 16, index 4 a target, choice 8 each in
     // the first packet.
     const uint64_t common = 58 + 32 + 2 * 4 + 24;
-    const WireSize size = row_size(7392, 4096, 2, 3);
+    const WireSize size = row_size(regmap::EpMode::normal, 7392, 4096, 2, 3);
     EXPECT_EQ(size.packets, 2U);
     EXPECT_EQ(size.bytes, 2 * common + 3 * 8 + 7392);
 }
@@ -189,7 +189,7 @@ TEST(Framing, PartialAndScaleUpByHand) {
     const WireSize partial = partial_size(14336, 4096);
     EXPECT_EQ(partial.packets, 4U);
     EXPECT_EQ(partial.bytes, 4 * (58 + 32 + 24) + 14336U);
-    const WireSize copy = scale_up_size(7392, 4096, 3);
+    const WireSize copy = scale_up_size(regmap::EpMode::normal, 7392, 4096, 3);
     EXPECT_EQ(copy.packets, 2U);
     EXPECT_EQ(copy.bytes, 7392U + 2 * 32 + 3 * 8);
 }

@@ -51,7 +51,7 @@ TEST(Report, HasEveryDocumentedKey) {
         EXPECT_TRUE(json["phases"][0].contains(key)) << key;
     }
     for (const char* key :
-         {"variant", "complete", "verified", "errors", "simulated_us", "workload", "entry_policy",
+         {"variant", "complete", "verified", "errors", "simulated_us", "workload", "mode", "entry_policy",
           "dispatch_format", "tokens", "spray", "high_water", "firmware_work", "drops", "counters"}) {
         EXPECT_TRUE(json["runs"][0].contains(key)) << key;
     }

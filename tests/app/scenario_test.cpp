@@ -276,6 +276,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadScenario{"[workload]\nkind = \"ep\"\nrouting = \"lowest\"\n",
                     "case.toml:3: workload.routing: found string 'lowest', expected an .npy file, "
                     "\"uniform\", \"grouped\" or \"skewed\""},
+        BadScenario{"[workload]\nkind = \"ep\"\nmode = \"low_latency\"\ncached = true\nrepeat = 2\n",
+                    "case.toml:4: workload.cached: low latency has no cached dispatch, expected false"},
+        BadScenario{
+            "[workload]\nkind = \"ep\"\nweights_at = \"combine\"\n",
+            "case.toml:3: workload.weights_at: only a low-latency combine is weighted, expected mode = "
+            "\"low_latency\""},
         BadScenario{"[workload]\nkind = \"ep\"\ncached = true\n",
                     "case.toml:3: workload.cached: no dispatch would use the handle again, expected repeat "
                     "of 2 or more"},
@@ -335,9 +341,10 @@ TEST(Scenario, EveryOneWeShipIsGoodAndCanBePlanned) {
             for (const auto& phase : plan.phases) EXPECT_GT(phase.floor_us, 0);
         }
     }
-    EXPECT_EQ(names, (std::vector<std::string>{"alltoall", "ep16", "ep32", "ep64", "ep64-accumulators",
-                                               "ep64-decode", "ep64-full", "ep64-policies", "ep8", "incast",
-                                               "incast-trimming", "lossy", "permutation", "plane-down"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"alltoall", "decode256", "decode64", "ep16", "ep32", "ep64",
+                                               "ep64-accumulators", "ep64-decode", "ep64-full",
+                                               "ep64-policies", "ep8", "incast", "incast-trimming", "lossy",
+                                               "permutation", "plane-down"}));
 }
 
 TEST(Scenario, PlaneDownLastsAtLeastSixMilliseconds) {

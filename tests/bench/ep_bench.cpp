@@ -168,6 +168,7 @@ class BenchDevice {
         if (notify) sent_.push_back(header.tag);
     }
     void reduce_open(std::uint32_t, std::uint8_t, std::uint32_t) {}
+    void reduce_weigh(std::uint32_t, std::span<const float>) {}
     void reduce_add(std::uint32_t, std::uint8_t, BufferId) {}
     void reduce_skip(std::uint32_t, std::uint8_t) {}
     void reduce_close(std::uint32_t) {}

@@ -102,7 +102,7 @@ TEST_F(CBoundary, AShorterStructIsCompletedWithDefaults) {
     create({shorter, shorter});
     ASSERT_EQ(rank(0).created, PLAIT_STATUS_OK) << rank(0).error;
     EXPECT_EQ(device().group.dispatch_format, regmap::RowFormat::e4m3_f32);
-    EXPECT_EQ(device().group.entry_policy, regmap::EntryPolicy::target);
+    EXPECT_EQ(device().group.entry_policy, regmap::EntryPolicy::balanced);
     EXPECT_EQ(device().group.handles, 2U);
     EXPECT_EQ(device().group.mtu_bytes, 4096U);
 }

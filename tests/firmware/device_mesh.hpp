@@ -201,8 +201,15 @@ class MeshDevice final : public MeshDriver {
         ++sum.generation;
         sum.first = true;
         sum.values.assign(elements, 0.0F);
+        sum.weights.clear();
         ASSERT_TRUE(sum.slot.reset(std::max<std::uint32_t>(contributions, 1)));
         if (contributions == 0) finish_sum(accumulator);
+    }
+    void reduce_weigh(std::uint32_t accumulator, std::span<const float> weights) {
+        Sum& sum = sums_[accumulator];
+        ASSERT_TRUE(sum.open);
+        ASSERT_EQ(weights.size(), sum.slot.contributions());
+        sum.weights.assign(weights.begin(), weights.end());
     }
     void reduce_add(std::uint32_t accumulator, std::uint8_t position, BufferId buffer) {
         Sum& sum = sums_[accumulator];
@@ -278,6 +285,7 @@ class MeshDevice final : public MeshDriver {
     struct Sum {
         engines::ReduceSlot slot;
         std::vector<float> values;
+        std::vector<float> weights;  ///< By position; empty: not weighted.
         bool open = false;
         bool first = true;
         std::uint64_t generation = 0;
@@ -318,13 +326,15 @@ class MeshDevice final : public MeshDriver {
         Sum& sum = sums_[accumulator];
         const engines::Offer answer = sum.slot.offer(position, buffer);
         ASSERT_EQ(answer.status, engines::OfferStatus::taken);
-        for (const std::uint32_t ready : answer.ready) {
+        for (std::size_t i = 0; i < answer.ready.size(); ++i) {
+            const std::uint32_t ready = answer.ready[i];
             if (ready == 0) continue;
             const std::vector<std::uint8_t>& data = buffers_.at(ready).data;
             std::vector<std::uint16_t> row(data.size() / 2);
             std::memcpy(row.data(), data.data(), data.size());
-            if (sum.first) engines::start_bf16(sum.values, row.data());
-            else engines::accumulate_bf16(sum.values, row.data());
+            const float weight = sum.weights.empty() ? 1.0F : sum.weights[answer.first_position + i];
+            if (sum.first) engines::start_bf16_weighted(sum.values, row.data(), weight);
+            else engines::accumulate_bf16_weighted(sum.values, row.data(), weight);
             sum.first = false;
             release(ready);
         }

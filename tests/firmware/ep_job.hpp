@@ -51,6 +51,7 @@ class Job : public EpReference {
         p.dispatch_format = options_.format;
         p.combine_format = RowFormat::bf16;
         p.entry_policy = options_.policy;
+        p.mode = options_.mode;
         p.handles = options_.handles;
         p.mtu_bytes = mesh.options().mtu_bytes;
         return p;
@@ -163,19 +164,24 @@ class Job : public EpReference {
         return call;
     }
 
-    /// Expert outputs for a rank's received rows: values of any size and sign, so that the order of additions
-    /// shows.
-    Call combine_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle) {
-        const std::size_t rows = expected_rows(routing, rank).size();
-        Call call;
+    /// BF16 values of any size and sign, so that the order of additions shows.
+    std::vector<std::uint8_t> random_outputs(std::size_t rows) {
         std::vector<std::uint16_t> values(rows * options_.hidden);
         for (std::uint16_t& value : values) {
             const float magnitude =
                 std::ldexp(static_cast<float>(random_() % 255 + 1), static_cast<int>(random_() % 12) - 6);
             value = to_bf16(random_() % 2 == 0 ? magnitude : -magnitude);
         }
-        call.x.resize(values.size() * 2);
-        if (!values.empty()) std::memcpy(call.x.data(), values.data(), call.x.size());
+        std::vector<std::uint8_t> bytes(values.size() * 2);
+        if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+        return bytes;
+    }
+
+    /// Expert outputs for a rank's received rows.
+    Call combine_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle) {
+        const std::size_t rows = expected_rows(routing, rank).size();
+        Call call;
+        call.x = random_outputs(rows);
         regmap::EpRequest& request = call.request;
         request.opcode = regmap::EpOpcode::combine;
         request.handle = handle;
@@ -336,6 +342,22 @@ class Job : public EpReference {
 
     Mesh mesh;
 
+  protected:
+    void check_row(MeshDevice& device, const regmap::EpRequest& request, std::size_t slot, const Call& sent,
+                   std::uint32_t source, std::uint32_t token) {
+        const std::uint64_t name = std::uint64_t{source} << 32 | token;
+        ASSERT_EQ(device.load<std::uint64_t>(request.recv_source.address + slot * 8), name)
+            << "slot " << slot;
+        const std::uint8_t* data = device.bytes(request.recv_x.address + slot * data_bytes(), data_bytes());
+        ASSERT_EQ(std::memcmp(data, sent.x.data() + token * data_bytes(), data_bytes()), 0)
+            << "slot " << slot;
+        if (scale_bytes() == 0) return;
+        const std::uint8_t* scales =
+            device.bytes(request.recv_x_scales.address + slot * scale_bytes(), scale_bytes());
+        ASSERT_EQ(std::memcmp(scales, sent.scales.data() + token * scale_bytes(), scale_bytes()), 0)
+            << "slot " << slot;
+    }
+
   private:
     struct Qp {
         std::uint32_t qpn = 0;
@@ -361,21 +383,6 @@ class Job : public EpReference {
         request.peer_qpn = qps_[peer][rank].qpn;
         request.peer_psn = qps_[peer][rank].psn;
         ASSERT_EQ(mesh.device(rank).admin(request).status, Status::ok);
-    }
-
-    void check_row(MeshDevice& device, const regmap::EpRequest& request, std::size_t slot, const Call& sent,
-                   std::uint32_t source, std::uint32_t token) {
-        const std::uint64_t name = std::uint64_t{source} << 32 | token;
-        ASSERT_EQ(device.load<std::uint64_t>(request.recv_source.address + slot * 8), name)
-            << "slot " << slot;
-        const std::uint8_t* data = device.bytes(request.recv_x.address + slot * data_bytes(), data_bytes());
-        ASSERT_EQ(std::memcmp(data, sent.x.data() + token * data_bytes(), data_bytes()), 0)
-            << "slot " << slot;
-        if (scale_bytes() == 0) return;
-        const std::uint8_t* scales =
-            device.bytes(request.recv_x_scales.address + slot * scale_bytes(), scale_bytes());
-        ASSERT_EQ(std::memcmp(scales, sent.scales.data() + token * scale_bytes(), scale_bytes()), 0)
-            << "slot " << slot;
     }
 
     std::mt19937_64 random_;

@@ -31,6 +31,7 @@ struct JobOptions {
     EntryPolicy policy = EntryPolicy::same_index;
     std::uint32_t handles = 2;
     std::uint32_t timeout_us = 2'000'000;
+    regmap::EpMode mode = regmap::EpMode::normal;
 };
 
 /// What one rank gives to a dispatch: its tokens' top-k lists; [tokens][topk].

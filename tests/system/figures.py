@@ -2,6 +2,8 @@
 
 # ep64-full: least efficiency (floor / time), and the time in us that a phase stays under.
 FULL_SIZE = {"dispatch": (0.95, 2450), "combine": (0.95, 4750)}
+# decode64, uniform top-8, one copy a node: the time in us that a phase stays under.
+DECODE64 = {"dispatch": 110, "combine": 205}
 # lossy: goodput as a share of the variant without loss.
 LOSSY = {"0.1 %": 0.97, "1 %": 0.85}
 # plane-down: goodput as a share of the healthy goodput while one of four planes is down, and how soon it is back.

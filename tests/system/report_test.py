@@ -21,7 +21,7 @@ PHASE = {"variant": text, "name": text, "micro_batch": whole, "repetition": whol
 LATENCY = {key: whole for key in ("packets", "p50", "p90", "p99", "p999", "max")}
 RUN = {"variant": text, "complete": flag, "verified": flag, "errors": list, "simulated_us": number, "workload": text,
        "spray": text, "high_water": dict, "firmware_work": dict, "drops": dict, "counters": dict, "timeline": dict}
-OF_EP = {"entry_policy": text, "dispatch_format": text, "tokens": whole}
+OF_EP = {"mode": text, "entry_policy": text, "dispatch_format": text, "tokens": whole}
 OF_FLOWS = {"flows": dict}
 FLOWS = {"count": whole, "complete": whole, "time_us_min": number, "time_us_mean": number, "time_us_max": number,
          "victim_time_us": (*number, nothing)}

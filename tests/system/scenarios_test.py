@@ -1,4 +1,4 @@
-"""Every scenario completes with every byte right. ep64-full, ep64-policies, incast-trimming, lossy and plane-down have tests of their own;
+"""Every scenario completes with every byte right. decode64, decode256, ep64-full, ep64-policies, incast-trimming, lossy and plane-down have tests of their own;
 ep64-accumulators, ep64-full five times over, takes minutes."""
 
 import unittest
@@ -7,7 +7,7 @@ from program import SCENARIOS, run
 
 EP = ("ep8", "ep16", "ep32", "ep64", "ep64-decode")
 FLOWS = ("permutation", "alltoall", "incast")
-ELSEWHERE = ("ep64-accumulators", "ep64-full", "ep64-policies", "incast-trimming", "lossy", "plane-down")
+ELSEWHERE = ("decode256", "decode64", "ep64-accumulators", "ep64-full", "ep64-policies", "incast-trimming", "lossy", "plane-down")
 
 
 class Scenarios(unittest.TestCase):

@@ -56,6 +56,7 @@ inline Sample row_sample(std::string name, std::uint8_t targets, std::uint8_t ch
     row.targets = targets;
     for (int i = 0; i < std::popcount(targets); ++i)
         row.index[static_cast<std::size_t>(i)] = 0xfffffff0U + static_cast<std::uint32_t>(i);
+    row.index_count = static_cast<std::uint8_t>(std::popcount(targets));
     row.choice_count = choices;
     for (std::uint8_t i = 0; i < choices; ++i)
         row.choices[i] = {static_cast<std::uint16_t>(1000 + i), i, 0.125F + static_cast<float>(i)};
@@ -83,6 +84,10 @@ inline std::vector<Sample> mp_samples() {
     samples.back().packet.immediate = 0x01000002;
     samples.push_back(row_sample("row for one target", 0x10, 1, 9));
     samples.push_back(row_sample("row for eight targets, sixteen choices", 0xff, 16, 12));
+    samples.push_back(row_sample("row of a low-latency dispatch, a later packet", 0x81, 3, 12));
+    samples.back().packet.row.index_count = 0;
+    samples.back().packet.message_bytes = 0x8000;
+    samples.back().packet.message_offset = 0x1000;
     samples.push_back(make_sample("partial row", Opcode::mp_ep_partial, 16));
     samples.back().packet.partial = {
         .group = 1, .handle = 2, .operation = 3, .token = 4, .node = 0x506, .missing = 0x81};
@@ -127,9 +132,9 @@ inline std::string describe(const Packet& packet) {
          packet.remote_key, packet.receive_number, packet.immediate});
     if (packet.opcode == Opcode::mp_ep_row) {
         const RowHeader& row = packet.row;
-        add({row.group, row.handle, row.operation, row.token, row.row, row.targets, row.choice_count});
-        for (std::size_t i = 0; i < static_cast<std::size_t>(std::popcount(row.targets)); ++i)
-            add({row.index[i]});
+        add({row.group, row.handle, row.operation, row.token, row.row, row.targets, row.choice_count,
+             row.index_count});
+        for (std::size_t i = 0; i < row.index_count; ++i) add({row.index[i]});
         for (std::size_t i = 0; i < row.choice_count; ++i) {
             add({row.choices[i].expert, row.choices[i].position,
                  std::bit_cast<std::uint32_t>(row.choices[i].weight)});

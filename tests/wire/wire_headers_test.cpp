@@ -109,11 +109,12 @@ TEST(WireHeaders, MultiPlane) {
                          .token = 0x05060708,
                          .row = 0x090a0b0c,
                          .targets = 13,
-                         .choices = 14},
-                 {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0});
+                         .choices = 14,
+                         .indices = 15},
+                 {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0});
     expect_bytes(MpEpIndex{.index = 0x01020304}, {1, 2, 3, 4});
-    expect_bytes(MpEpChoice{.expert = 0x0102, .position = 3, .weight = 0x3f800000},
-                 {1, 2, 3, 0, 0x3f, 0x80, 0, 0});
+    expect_bytes(MpEpChoice{.expert = 0x0102, .position = 0x0304, .weight = 0x3f800000},
+                 {1, 2, 3, 4, 0x3f, 0x80, 0, 0});
     expect_bytes(
         MpEpPartial{
             .group = 1, .handle = 2, .operation = 0x0304, .token = 0x05060708, .node = 0x090a, .missing = 11},

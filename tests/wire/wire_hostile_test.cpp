@@ -242,6 +242,14 @@ TEST(WireHostile, Contradictions) {
     };
     EXPECT_EQ(lie(Opcode::mp_ep_row, row + 13, 17), DropReason::malformed);  // choices
     EXPECT_EQ(lie(Opcode::mp_ep_row, row + 13, 255), DropReason::malformed);
+    EXPECT_EQ(lie(Opcode::mp_ep_row, row + 14, 2), DropReason::malformed);  // indices, for one target
+    EXPECT_EQ(lie(Opcode::mp_ep_row, row + 14, 255), DropReason::malformed);
+    EXPECT_EQ(after_sealed(Opcode::mp_ep_row,
+                           [=](Bytes& f) {  // neither indices nor choices
+                               f[row + 13] = f[row + 14] = 0;
+                               f[extension + 10] = 1;
+                           }),
+              DropReason::malformed);
     EXPECT_EQ(after_sealed(Opcode::mp_ep_row,
                            [=](Bytes& f) {  // no target: the one index becomes payload
                                f[row + 12] = 0;

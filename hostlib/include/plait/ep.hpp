@@ -16,6 +16,7 @@
 namespace plait {
 
 using regmap::EntryPolicy;
+using regmap::EpMode;
 using regmap::RowFormat;
 using regmap::SprayPolicy;
 
@@ -30,6 +31,9 @@ struct EpConfig {
     std::uint32_t topk = 0;        ///< Experts a token chooses.
     std::uint32_t hidden = 0;      ///< Elements of a row: a multiple of 64, of 128 for e4m3_f32.
     std::uint32_t max_tokens = 0;  ///< Tokens a rank may give to one dispatch.
+    /// normal: a row for each token and rank, outputs by source. low_latency: a row for each token and
+    /// expert, outputs [experts / ranks, ranks, max_tokens], and combines that weigh.
+    EpMode mode = EpMode::normal;
     RowFormat dispatch_format = RowFormat::e4m3_f32;
     RowFormat combine_format = RowFormat::bf16;  ///< bf16 is the only one.
     EntryPolicy entry_policy = EntryPolicy::balanced;
@@ -55,10 +59,14 @@ struct EpHandle {
 
 /// Inputs need local read only (access 0), outputs local write. E = bytes of an element: 1 for e4m3_f32, 2
 /// for bf16. With 0 tokens the inputs may be empty; a rank without tokens must make the call all the same.
+///
+/// In low latency the outputs hold C = experts / ranks * ranks * max_tokens rows, whatever receive_capacity
+/// says: the i-th row of source rank r for local expert e is row (e * ranks + r) * max_tokens + i. Rows that
+/// nothing came for stay as they are. There is no recv_topk_idx, recv_topk_weights or cached handle.
 struct DispatchArguments {
     std::uint32_t tokens = 0;  ///< Of this rank, 0 .. max_tokens.
     std::uint32_t receive_capacity =
-        0;  ///< Rows the outputs hold. More to receive: capacity_exceeded, none placed.
+        0;  ///< C: rows the outputs hold. More to receive: capacity_exceeded, none placed.
     std::uint32_t timeout_us = 0;  ///< Time limit of the call, on the device; above 0.
     BufferView x;                  ///< [tokens, hidden] E bytes each.
     BufferView x_scales;           ///< e4m3_f32: [tokens, hidden / 128] f32.
@@ -80,11 +88,14 @@ struct DispatchArguments {
 /// Of DispatchArguments::expert_alignment, in rows.
 inline constexpr std::uint32_t max_expert_alignment = 65536;
 
-/// The sum over ranks of a token's rows is not weighted: weights are applied by the experts.
+/// In normal mode the sum over ranks of a token's rows is not weighted: weights are applied by the experts.
+/// In low latency the experts' rows are multiplied by the weights given here; without them by those of the
+/// dispatch, and without either by 1. An expert that a token names twice has the sum of both weights.
 struct CombineArguments {
     EpHandle handle;               ///< Its latest call ended with ok or rank_failed.
     std::uint32_t timeout_us = 0;  ///< Above 0.
-    BufferView x;                  ///< [received rows, hidden] bf16, rows in the order of recv_x.
+    BufferView x;  ///< [received rows, hidden] bf16, rows in the order of recv_x. Low latency: all C.
+    BufferView topk_weights = {};  ///< Low latency: [tokens, topk] f32. Optional.
     BufferView combined_x;         ///< [tokens, hidden] bf16; a token without experts becomes zeros.
 };
 
@@ -100,7 +111,10 @@ struct EpCompletion {
     std::vector<std::uint32_t> rows_per_local_expert;  ///< dispatch: [experts / ranks]
     /// The same, each count rounded up to a multiple of expert_alignment.
     std::vector<std::uint32_t> aligned_rows_per_local_expert;
-    std::vector<std::uint32_t> rows_per_source;  ///< dispatch: [ranks]
+    std::vector<std::uint32_t> rows_per_source;  ///< dispatch: [ranks]; a token counts once for a rank.
+    /// Low-latency dispatch: [ranks, experts / ranks]: how many of a source's max_tokens rows for an expert
+    /// came.
+    std::vector<std::uint32_t> rows_per_source_and_expert;
     RankMask failed_ranks;
 };
 

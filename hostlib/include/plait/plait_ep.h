@@ -70,11 +70,14 @@ typedef struct plait_ep_config {
     uint32_t entropy_values;          /**< Paths a queue pair sprays over: a multiple of the planes. */
     plait_spray_policy spray_policy;  /**< How a queue pair picks the path of a packet. */
     uint64_t bootstrap_timeout_ns;    /**< Of each exchange with the other ranks at creation. */
+    plait_ep_mode mode;               /**< Layout of the outputs: see plait_ep_dispatch_args. */
+    uint32_t reserved;
 } plait_ep_config;
-#define PLAIT_EP_CONFIG_INIT                                                                     \
-    {                                                                                            \
-        PLAIT_HEAD_INIT(plait_ep_config), 8, 0, 0, 0, 0, PLAIT_ROW_FORMAT_E4M3_F32,              \
-            PLAIT_ENTRY_POLICY_TARGET, 2, 4096, 512, 128, PLAIT_SPRAY_POLICY_SPRAY, 10000000000u \
+#define PLAIT_EP_CONFIG_INIT                                                                        \
+    {                                                                                               \
+        PLAIT_HEAD_INIT(plait_ep_config), 8, 0, 0, 0, 0, PLAIT_ROW_FORMAT_E4M3_F32,                 \
+            PLAIT_ENTRY_POLICY_BALANCED, 2, 4096, 512, 128, PLAIT_SPRAY_POLICY_SPRAY, 10000000000u, \
+            PLAIT_EP_MODE_NORMAL, 0                                                                 \
     }
 
 /** Ranks by number: bit r % 64 of bits[r / 64] stands for rank r. */
@@ -140,7 +143,10 @@ plait_status plait_ep_handle_destroy(plait_ep_handle* handle);
 
 /* ---- Calls ---- */
 
-/** Rows of a dispatch. B = bytes of an element: 1 for e4m3_f32, 2 for bf16. */
+/** Rows of a dispatch. B = bytes of an element: 1 for e4m3_f32, 2 for bf16.
+ *
+ * Low latency: C = E / R * R * max_tokens, whatever receive_capacity says; the i-th row of source rank r for
+ * local expert e is row (e * R + r) * max_tokens + i. There is no recv_topk_idx or recv_topk_weights. */
 typedef struct plait_ep_dispatch_args {
     uint32_t struct_size;
     uint32_t version;
@@ -162,17 +168,19 @@ typedef struct plait_ep_dispatch_args {
             PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT \
     }
 
-/** Rows on their way back: their sum over ranks, not weighted. */
+/** Rows on their way back: their sum over ranks, not weighted. Low latency: over experts, each times its
+ * weight: that of topk_weights here, else of the routing, else 1. */
 typedef struct plait_ep_combine_args {
     uint32_t struct_size;
     uint32_t version;
     uint32_t timeout_us; /**< Time limit of the call, on the device; above 0. */
     uint32_t reserved;
-    plait_buffer x;          /**< [N, H] bf16, rows in the order of recv_x. */
-    plait_buffer combined_x; /**< out [T, H] bf16; a token without experts becomes zeros. */
+    plait_buffer x;            /**< [N, H] bf16, rows in the order of recv_x. Low latency: [C, H]. */
+    plait_buffer combined_x;   /**< out [T, H] bf16; a token without experts becomes zeros. */
+    plait_buffer topk_weights; /**< Low latency: [T, K] f32. Optional. */
 } plait_ep_combine_args;
 #define PLAIT_EP_COMBINE_ARGS_INIT \
-    { PLAIT_HEAD_INIT(plait_ep_combine_args), 0, 0, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT }
+    { PLAIT_HEAD_INIT(plait_ep_combine_args), 0, 0, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT }
 
 /** How a call ended. The arrays are the call's, valid until it is destroyed; null after a combine and where
  * the device refused the call before it began. */
@@ -191,21 +199,19 @@ typedef struct plait_ep_completion {
     uint32_t ranks;
     uint32_t reserved;
     plait_rank_mask failed_ranks; /**< Who was missing. */
+    /** Low-latency dispatch: [ranks, local_experts]: rows of a source for an expert. Else null. */
+    const uint32_t* rows_per_source_and_expert;
 } plait_ep_completion;
-#define PLAIT_EP_COMPLETION_INIT                                                    \
-    {                                                                               \
-        PLAIT_HEAD_INIT(plait_ep_completion), 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, { \
-            { 0 }                                                                   \
-        }                                                                           \
-    }
+#define PLAIT_EP_COMPLETION_INIT \
+    { PLAIT_HEAD_INIT(plait_ep_completion), 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, {{0}}, NULL }
 
 typedef struct plait_ep_call plait_ep_call;
 
 /** Posts a dispatch and returns without waiting. The first one after init or update carries the routing to
- * all ranks; later ones repeat it (cached: no counts travel, T stays). Errors, nothing posted:
- * PLAIT_STATUS_INVALID_LENGTH or _INVALID_PARAMETER naming the argument, _LIMIT_EXCEEDED (`handles` are in
- * use), _INVALID_HANDLE (a call uses it, or its latest left no routing: update it), _INVALID_GROUP,
- * _QUEUE_FULL, _DEVICE_REMOVED, _DEVICE_FATAL. */
+ * all ranks; later ones repeat it (cached: no counts travel, T stays; low latency: it travels again). Errors,
+ * nothing posted: PLAIT_STATUS_INVALID_LENGTH or _INVALID_PARAMETER naming the argument, _LIMIT_EXCEEDED
+ * (`handles` are in use), _INVALID_HANDLE (a call uses it, or its latest left no routing: update it),
+ * _INVALID_GROUP, _QUEUE_FULL, _DEVICE_REMOVED, _DEVICE_FATAL. */
 plait_status plait_ep_dispatch(plait_ep_handle* handle, const plait_ep_dispatch_args* arguments,
                                plait_ep_call** call);
 

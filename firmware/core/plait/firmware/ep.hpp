@@ -95,7 +95,9 @@ class Ep : public EpNames {
         const EpGroup& group = groups_[tag.group];
         const EpHandle& handle = group.handles[tag.handle];
         switch (tag.kind) {
-            case EpMessageKind::row: dispatch_.build_row(group, handle, tag, offset, packet, payload); break;
+            case EpMessageKind::row:
+                dispatch_.send().build_row(group, handle, tag, offset, packet, payload);
+                break;
             case EpMessageKind::control: control_.build(group, handle, tag, packet, payload); break;
             case EpMessageKind::partial: partials_.build(group, tag, offset, packet, payload); break;
         }
@@ -133,7 +135,7 @@ class Ep : public EpNames {
             if (rank == no_index) continue;
             for (EpHandle& handle : group.handles) {
                 control_.flush(group, handle, rank);
-                dispatch_.pump_rows(group, handle, rank);
+                dispatch_.send().pump_rows(group, handle, rank);
             }
         }
     }
@@ -281,6 +283,9 @@ class Ep : public EpNames {
         return &groups_[group];
     }
 
+    /// Counts the dispatches of the device.
+    std::uint32_t next_dispatch() { return ++dispatches_; }
+
     void hurry(EpGroup& group, EpHandle& handle) { calls_.hurry(group, handle); }
     RankMask absent_ranks(const EpGroup& group, const EpHandle& handle) const {
         return ending_.absent_ranks(group, handle);
@@ -387,6 +392,7 @@ class Ep : public EpNames {
     AccumulatorPool token_pool_;
     AccumulatorPool entry_pool_;
     std::uint32_t combining_ = 0;  ///< Handles in a combine.
+    std::uint32_t dispatches_ = 0;
 };
 
 }  // namespace plait::firmware

@@ -107,7 +107,9 @@ class EpCalls {
         handle.deadline_ns = handle.limit_ns =
             core_.hal().now_ns() + std::uint64_t{request.timeout_us} * 1000;
         arm_timer(group, handle);
-        if (handle.kind == CallKind::combine) {
+        if (handle.kind == CallKind::combine && request.topk_weights.key != 0) {
+            core_.dispatch().load_weights(group, handle);
+        } else if (handle.kind == CallKind::combine) {
             core_.begin_combine(group, handle);
         } else {
             core_.dispatch().begin(group, handle, cached);

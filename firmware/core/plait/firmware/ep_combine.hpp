@@ -25,9 +25,10 @@ class EpCombine {
     /// The request has been checked.
     void begin(EpGroup& group, EpHandle& handle) {
         handle.state = HandleState::combining;
+        handle.sends_weights = handle.request.topk_weights.key != 0;
         handle.next_token = 0;
         handle.tokens_left = handle.token_count;
-        handle.pace.start(core_.hal().now_ns(), handle.row_count);
+        handle.pace.start(core_.hal().now_ns() - lead_ns(), handle.row_count);
         handle.pace.set_duration(
             link_time_ns(core_.context().config(), handle.busiest_rows, group.output_bytes, group.parts));
         handle.missing_rows = 0;
@@ -38,6 +39,8 @@ class EpCombine {
         }
         for (Destination& destination : handle.destination) {
             destination.credited = destination.announced = destination.returned = 0;
+            destination.weights_told = destination.weights_telling = 0;
+            destination.next_row = destination.first_row;
         }
         expect_pulls(group, handle);
         gather_.begin(group, handle);
@@ -66,17 +69,17 @@ class EpCombine {
     void on_pull(EpGroup& group, EpHandle& handle, const ScaleUpHeader& pull) {
         PeerState& peer = handle.peer[pull.source_rank];
         const bool known = handle.state == HandleState::combining && pull.operation == handle.operation;
-        const bool fits = known && pull.index < peer.rows_to_me && pull.length != 0 &&
+        const bool fits = known && pull.index < rows_of(group, peer) && pull.length != 0 &&
                           pull.offset < group.output_bytes && pull.length <= group.output_bytes - pull.offset;
         if (known && !fits) return refuse_pull(pull, regmap::DropReason::malformed);
         // The entry may have had a row that came here too late, or in part: there is nothing to contribute.
-        const bool is_here = known && handle.parts_placed[peer.base_slot + pull.index] == group.row_parts;
+        const std::uint64_t slot = known ? slot_of(group, peer, pull) : 0;
+        const bool is_here = known && handle.parts_placed[slot] == group.row_parts;
         if (!is_here) return refuse_pull(pull, regmap::DropReason::unknown_operation);
         const std::uint32_t entry = pull.source_local;
         ScaleUpHeader answer = pull;
         answer.kind = regmap::ScaleUpKind::contribution;
         answer.source_local = static_cast<std::uint8_t>(group.local);
-        const std::uint64_t slot = peer.base_slot + pull.index;
         Payload payload;
         payload.segments[0] =
             Segment{handle.request.x.address + slot * group.output_bytes + pull.offset, pull.length};
@@ -234,7 +237,7 @@ class EpCombine {
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const PeerState& peer = handle.peer[rank];
             if (group.is_local(rank)) {
-                if (!is_contributor_ready(group, handle, rank)) mark(rank);
+                if (!is_ready(group, handle, rank)) mark(rank);
             } else if (!group.has_failed(rank) &&
                        std::uint64_t{peer.rows_via_me} * group.parts != peer.partials_done) {
                 mark(rank);
@@ -250,8 +253,25 @@ class EpCombine {
     }
 
   private:
+    /// What numbers in a pull mean: rows from its source to this rank, or places for them at its experts.
+    [[nodiscard]] static std::uint32_t rows_of(const EpGroup& group, const PeerState& peer) {
+        return group.is_low_latency() ? group.own_experts() * group.parameters.max_tokens : peer.rows_to_me;
+    }
+    [[nodiscard]] static std::uint32_t slot_of(const EpGroup& group, const PeerState& peer,
+                                               const ScaleUpHeader& pull) {
+        const std::uint32_t places = group.parameters.max_tokens;
+        return group.is_low_latency()
+                   ? expert_slot(group, pull.source_rank, pull.index / places, pull.index % places)
+                   : peer.base_slot + pull.index;
+    }
+
     [[nodiscard]] static std::uint32_t all_parts(const EpGroup& group) {
         return static_cast<std::uint32_t>((std::uint64_t{1} << group.parts) - 1);
+    }
+
+    /// From a credit to its row: the tokens that the links could carry in that time may go at once.
+    [[nodiscard]] std::uint64_t lead_ns() const {
+        return 2 * std::uint64_t{core_.context().config().base_rtt_ns};
     }
 
     /// May the next token be admitted by now?

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <plait/firmware/ep_group.hpp>
 #include <plait/firmware/ep_state.hpp>
+#include <plait/firmware/ep_weights.hpp>
 
 namespace plait::firmware {
 
@@ -95,7 +96,9 @@ class EpControl {
                                                 rank << 8 | static_cast<std::uint32_t>(kind));
             const std::uint32_t length = counts                         ? counts_bytes(group.parameters)
                                          : kind == EpControlKind::abort ? sizeof(RankMask)
-                                                                        : 0;
+                                         : kind == EpControlKind::credit
+                                             ? weights_.tell(group, handle, destination)
+                                             : 0;
             if (!core_.enqueue(group, handle, rank, Opcode::mp_ep_control, tag, length)) return;
             if (counts) ++handle.table_messages;
             destination.control_pending = static_cast<std::uint8_t>(destination.control_pending & ~bit(kind));
@@ -111,6 +114,9 @@ class EpControl {
         destination.control_in_flight = static_cast<std::uint8_t>(destination.control_in_flight & ~bit(kind));
         if (kind == EpControlKind::counts) --handle.table_messages;
         if (must_arrive(kind) && tag.operation == handle.operation) --handle.controls_left;
+        if (kind == EpControlKind::credit && tag.operation == handle.operation &&
+            CreditWeights::arrived(handle, destination))
+            destination.control_pending |= bit(kind);
         flush(group, handle, rank);
     }
 
@@ -138,6 +144,12 @@ class EpControl {
             if (!current) kind = EpControlKind::abort;
             payload.inline_bytes = counts_payload(group, handle, rank);
         }
+        if (kind == EpControlKind::credit && packet.payload_bytes != 0) {
+            const bool current = tag.operation == handle.operation && handle.state == HandleState::combining;
+            if (!current) kind = EpControlKind::abort;
+            payload.inline_bytes =
+                weights_.payload(group, handle, handle.destination[rank]).first(packet.payload_bytes);
+        }
         packet.control = header(group, handle, rank, kind, tag.operation);
         if (payload.inline_bytes.empty() && kind == EpControlKind::abort)
             payload.inline_bytes = mask_payload(handle, packet.control);
@@ -150,7 +162,7 @@ class EpControl {
         switch (control.kind) {
             case EpControlKind::counts: return take_counts(group, handle, rank, control, bytes);
             case EpControlKind::ready: return take_ready(group, handle, rank, control);
-            case EpControlKind::credit: return take_credit(group, handle, rank, control);
+            case EpControlKind::credit: return take_credit(group, handle, rank, control, bytes);
             case EpControlKind::abort: return take_abort(group, handle, control, bytes);
             case EpControlKind::gone: return take_gone(group, rank, control);
             case EpControlKind::joined:
@@ -194,7 +206,11 @@ class EpControl {
                 control.call = static_cast<std::uint8_t>(handle.kind);
                 control.value = handle.peer[group.parameters.rank].busiest_rows;
                 break;
-            case EpControlKind::credit: control.value = handle.destination[rank].credited; break;
+            case EpControlKind::credit: {
+                const Destination& entry = handle.destination[rank];
+                control.value = handle.sends_weights ? entry.weights_telling : entry.credited;
+                break;
+            }
             case EpControlKind::abort: control.status = handle.abort_status; break;
             case EpControlKind::joined: break;
             case EpControlKind::gone:
@@ -213,7 +229,8 @@ class EpControl {
         const Destination& destination = handle.destination[rank];
         counts_[0] = destination.rows_to;
         counts_[1] = destination.rows_via;
-        std::copy_n(handle.expert_rows.begin() + rank * own, own, counts_.begin() + 2);
+        counts_[2] = handle.rows_away;
+        std::copy_n(handle.expert_rows.begin() + rank * own, own, counts_.begin() + 3);
         return {reinterpret_cast<const std::uint8_t*>(counts_.data()), counts_bytes(group.parameters)};
     }
 
@@ -260,15 +277,20 @@ class EpControl {
         PeerState& peer = handle.peer[rank];
         if (bytes.size() != counts_bytes(group.parameters)) return false;
         if (peer.incoming.valid && operation_before(control.operation, peer.incoming.operation)) return true;
-        std::uint32_t words[2];
+        std::uint32_t words[3];
         std::memcpy(words, bytes.data(), sizeof(words));
-        if (words[0] > group.parameters.max_tokens || words[1] > group.parameters.max_tokens) return false;
-        peer.incoming = {
-            .valid = true, .operation = control.operation, .rows_to_me = words[0], .rows_via_me = words[1]};
+        if (words[0] > group.parameters.max_tokens || words[1] > group.parameters.max_tokens ||
+            words[2] > handle.rows.size())
+            return false;
+        peer.incoming = {.valid = true,
+                         .operation = control.operation,
+                         .rows_to_me = words[0],
+                         .rows_via_me = words[1],
+                         .rows_away = words[2]};
         const std::uint32_t own = group.parameters.experts / group.parameters.ranks;
         std::memcpy(handle.incoming_expert_rows.data() + std::size_t{rank} * own,
                     bytes.data() + sizeof(words), own * sizeof(std::uint32_t));
-        if (checked(group, handle, peer)) core_.dispatch().check_counts(group, handle);
+        if (checked(group, handle, peer)) core_.dispatch().on_counts(group, handle, rank);
         return true;
     }
 
@@ -300,13 +322,18 @@ class EpControl {
         send_again(group, handle, rank, EpControlKind::joined);
     }
 
-    bool take_credit(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control) {
+    bool take_credit(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control,
+                     std::span<const std::uint8_t> bytes) {
         PeerState& peer = handle.peer[rank];
         if (group.is_local(rank)) return false;
         const bool known = peer.credit_valid &&
                            (operation_before(control.operation, peer.credit_operation) ||
                             (control.operation == peer.credit_operation && control.value <= peer.credit));
         if (known) return true;
+        const bool is_first = !peer.credit_valid || peer.credit_operation != control.operation;
+        if (!bytes.empty() &&
+            !take_weights(group, handle, peer, is_first ? 0 : peer.credit, control.value, bytes))
+            return false;
         peer.credit_valid = true;
         peer.credit_operation = control.operation;
         peer.credit = control.value;
@@ -366,6 +393,7 @@ class EpControl {
 
     Core& core_;
     std::array<std::uint32_t, regmap::max_control_bytes / sizeof(std::uint32_t)> counts_{};
+    CreditWeights weights_;
 };
 
 }  // namespace plait::firmware

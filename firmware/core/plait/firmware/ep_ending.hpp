@@ -20,14 +20,15 @@ class EpEnding {
         core_.hal().cancel_timer(core_.timer(group, handle));
         const bool combining = handle.state == HandleState::combining;
         const bool dispatching = handle.state == HandleState::dispatching;
-        const bool usable =
-            status == regmap::Status::ok || (status == regmap::Status::rank_failed && dispatching);
+        const bool is_dispatch = handle.kind != CallKind::combine;
+        const bool usable = status == regmap::Status::ok ||
+                            (status == regmap::Status::rank_failed && dispatching && handle.rows_known);
         handle.end_status = status;
-        handle.result_counts = !combining && usable;
+        handle.result_counts = is_dispatch && usable;
         handle.tables_busy = dispatching;
         make_result(group, handle, status);
         if (combining) core_.combine().abandon(group, handle);
-        else handle.routed = usable;
+        else if (is_dispatch) handle.routed = usable;
         handle.state = HandleState::ending;
         core_.partials().retry();
         try_end(group, handle);
@@ -63,7 +64,7 @@ class EpEnding {
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const bool joined = handle.state == HandleState::counting
                                     ? core_.dispatch().has_counts(group, handle, rank)
-                                    : is_contributor_ready(group, handle, rank) ||
+                                    : is_ready(group, handle, rank) ||
                                           (handle.joined_ranks[rank / 64] >> (rank % 64) & 1) != 0;
             if (!joined && (told_all || group.is_local(rank))) mask[rank / 64] |= 1ULL << (rank % 64);
         }
@@ -125,6 +126,10 @@ class EpEnding {
         write_words(counts, own);
         for (std::uint32_t rank = 0; rank < ranks; ++rank) words_[rank] = handle.peer[rank].rows_to_me;
         write_words(counts + own * sizeof(std::uint32_t), ranks);
+        if (!group.is_low_latency()) return;
+        hal.write(counts + (own + ranks) * sizeof(std::uint32_t),
+                  {reinterpret_cast<const std::uint8_t*>(handle.peer_expert_rows.data()),
+                   handle.peer_expert_rows.size_bytes()});
     }
 
     void write_words(std::uint64_t address, std::uint32_t count) {

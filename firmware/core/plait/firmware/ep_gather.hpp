@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <plait/firmware/ep_pools.hpp>
+#include <plait/firmware/ep_route.hpp>
 #include <plait/firmware/ep_state.hpp>
 
 namespace plait::firmware {
@@ -11,13 +12,6 @@ namespace plait::firmware {
 /// Bytes of a part of a combined row.
 constexpr std::uint32_t part_length(const EpGroup& group, std::uint32_t part) {
     return std::min(group.part_bytes, group.output_bytes - part * group.part_bytes);
-}
-
-/// Has `rank` of the own node joined the combine, or gone?
-inline bool is_contributor_ready(const EpGroup& group, const EpHandle& handle, std::uint32_t rank) {
-    const PeerState& peer = handle.peer[rank];
-    return group.has_failed(rank) ||
-           (peer.ready_valid && !operation_before(peer.ready_operation, handle.operation));
 }
 
 /// `Core` is Ep<Context>.
@@ -136,15 +130,17 @@ class EpGather {
         const AccumulatorPool& pool = core_.entry_pool();
         const auto& partials = core_.partials();
         return pool.available() != 0 &&
-               pool.contributions() + group.parameters.ranks_per_node <= group.entry_limit &&
-               partials.has_room() && partials.in_use() < group.partial_limit;
+               pool.contributions() + group.row_contributions() <= group.entry_limit && partials.has_room() &&
+               partials.in_use() < group.partial_limit;
     }
 
     void skip_contributor(std::uint32_t accumulator, AccumulatorJob& job, std::uint32_t local) {
         if (((job.missing >> local) & 1U) != 0) return;
         job.missing = static_cast<std::uint8_t>(job.missing | (1U << local));
-        const int position = std::popcount(static_cast<std::uint32_t>(job.targets) & ((1U << local) - 1));
-        core_.hal().reduce_skip(accumulator, static_cast<std::uint8_t>(position));
+        for (std::uint32_t position = 0; position < job.contributions; ++position) {
+            if (((job.locals >> (4 * position)) & 0xf) == local)
+                core_.hal().reduce_skip(accumulator, static_cast<std::uint8_t>(position));
+        }
     }
 
     /// Next part of the oldest own-node row of an admitted token.
@@ -162,7 +158,7 @@ class EpGather {
                                  .source = static_cast<std::uint16_t>(group.parameters.rank),
                                  .part = static_cast<std::uint16_t>(self.entry_part),
                                  .token = row.token};
-        gather(group, handle, job, handle.indices.data() + row.first_index);
+        gather(group, handle, job, contributions_of(group, handle, row));
         if (++self.entry_part == group.parts) {
             self.entry_part = 0;
             self.entry_row = row.next;
@@ -178,7 +174,7 @@ class EpGather {
         if (!credited || group.has_failed(source) || peer.partials_open >= handle.partials_ahead)
             return false;
         const EntryRow& row = handle.entry_rows[peer.entry_base + peer.entry_row];
-        if (!row.arrived) {
+        if (row.dispatch != handle.dispatch_number) {
             skip_row(group, handle, source);
             return true;
         }
@@ -191,7 +187,7 @@ class EpGather {
                            .part = static_cast<std::uint16_t>(peer.entry_part),
                            .token = row.token};
         job.slot = core_.partials().take({.token = job.token, .source = job.source, .part = job.part});
-        gather(group, handle, job, row.index.data());
+        gather(group, handle, job, contributions_of(group, handle, peer.entry_base + peer.entry_row));
         ++peer.partials_open;
         if (++peer.entry_part == group.parts) {
             peer.entry_part = 0;
@@ -215,19 +211,66 @@ class EpGather {
                                           std::uint8_t targets) const {
         for (std::uint32_t left = targets; left != 0; left &= left - 1) {
             const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
-            if (!is_contributor_ready(group, handle, group.rank_at(group.node, local))) return false;
+            if (!is_ready(group, handle, group.rank_at(group.node, local))) return false;
         }
         return true;
     }
 
-    /// Opens an accumulator and asks the contributors, in rank order, for one part of the row. `index`: one a
-    /// target.
-    void gather(EpGroup& group, const EpHandle& handle, AccumulatorJob job, const std::uint32_t* index) {
+    /// The contributions to a row, position by position: the device it comes from, its number there as a pull
+    /// names it, and its weight. Normal mode: one a target, in rank order. Low latency: one a choice, in
+    /// order of the top-k list.
+    struct Contributions {
+        std::uint8_t count = 0;
+        std::uint64_t locals = 0;  ///< As in AccumulatorJob.
+        std::array<std::uint32_t, regmap::max_topk> index{};
+        std::array<float, regmap::max_topk> weight{};
+
+        void add(std::uint32_t local, std::uint32_t number, float factor) {
+            locals |= std::uint64_t{local} << (4 * count);
+            index[count] = number;
+            weight[count++] = factor;
+        }
+    };
+
+    static Contributions by_target(std::uint8_t targets, const std::uint32_t* index) {
+        Contributions all;
+        for (std::uint32_t left = targets; left != 0; left &= left - 1)
+            all.add(static_cast<std::uint32_t>(std::countr_zero(left)), *index++, 1.0F);
+        return all;
+    }
+    static Contributions by_choice(const EpGroup& group, std::span<const Choice> choices) {
+        Contributions all;
+        for (const Choice& choice : choices) {
+            const std::uint32_t rank = group.rank_of_expert(choice.expert);
+            all.add(rank % group.parameters.ranks_per_node,
+                    choice.expert % group.own_experts() * group.parameters.max_tokens + choice.position,
+                    choice.weight);
+        }
+        return all;
+    }
+
+    static Contributions contributions_of(const EpGroup& group, const EpHandle& handle, const RowInfo& row) {
+        if (!group.is_low_latency()) return by_target(row.targets, handle.indices.data() + row.first_index);
+        std::array<Choice, regmap::max_topk> choices;
+        const std::uint8_t count = choices_of(group, handle, row, choices);
+        return by_choice(group, std::span(choices).first(count));
+    }
+    static Contributions contributions_of(const EpGroup& group, const EpHandle& handle,
+                                          std::uint32_t entry_row) {
+        const EntryRow& row = handle.entry_rows[entry_row];
+        return group.is_low_latency()
+                   ? by_choice(group, choices_at(group, handle, entry_row).first(row.choice_count))
+                   : by_target(row.targets, row.index.data());
+    }
+
+    /// Opens an accumulator and asks the contributors for one part of the row.
+    void gather(EpGroup& group, const EpHandle& handle, AccumulatorJob job, const Contributions& all) {
         auto& hal = core_.hal();
-        job.contributions = static_cast<std::uint8_t>(std::popcount(job.targets));
+        job.contributions = all.count;
+        job.locals = all.locals;
         const std::uint32_t accumulator = core_.entry_pool().take(job);
-        AccumulatorJob& taken = core_.entry_pool().job(accumulator);
         hal.reduce_open(accumulator, job.contributions, part_length(group, job.part) / 2);
+        if (group.is_low_latency()) hal.reduce_weigh(accumulator, std::span(all.weight).first(all.count));
         ScaleUpHeader pull;
         pull.kind = regmap::ScaleUpKind::pull;
         pull.group = group.number;
@@ -238,14 +281,13 @@ class EpGather {
         pull.token = job.token;
         pull.offset = job.part * group.part_bytes;
         pull.length = part_length(group, job.part);
-        std::uint32_t position = 0;
-        for (std::uint32_t left = job.targets; left != 0; left &= left - 1, ++position) {
-            const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
+        for (std::uint32_t position = 0; position < all.count; ++position) {
+            const auto local = static_cast<std::uint32_t>((all.locals >> (4 * position)) & 0xf);
             if (group.has_failed(group.rank_at(group.node, local))) {
-                skip_contributor(accumulator, taken, local);
+                skip_contributor(accumulator, core_.entry_pool().job(accumulator), local);
                 continue;
             }
-            pull.index = index[position];
+            pull.index = all.index[position];
             pull.tag = accumulator << 8 | position;
             hal.scale_up(static_cast<std::uint8_t>(1U << local), pull, {}, Payload{}, false);
         }

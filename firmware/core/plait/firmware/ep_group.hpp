@@ -13,14 +13,16 @@ inline std::uint32_t parameter_hash(const regmap::GroupParameters& p) {
     for (const std::uint32_t word :
          {p.ranks, p.ranks_per_node, p.experts, p.topk, p.hidden, p.max_tokens, p.handles, p.first_device,
           p.mtu_bytes, static_cast<std::uint32_t>(p.dispatch_format),
-          static_cast<std::uint32_t>(p.combine_format), static_cast<std::uint32_t>(p.entry_policy)}) {
+          static_cast<std::uint32_t>(p.combine_format), static_cast<std::uint32_t>(p.entry_policy),
+          static_cast<std::uint32_t>(p.mode)}) {
         for (std::uint32_t shift = 0; shift < 32; shift += 8)
             hash = (hash ^ ((word >> shift) & 0xffU)) * 16777619U;
     }
     return hash;
 }
 
-/// Bytes of a counts message: rows to the receiver, rows by way of it, rows of each of its experts.
+/// Bytes of a counts message: rows to the receiver, rows by way of it, rows to all other nodes, rows of each
+/// of the receiver's experts.
 constexpr std::uint32_t counts_bytes(const regmap::GroupParameters& p) {
     return regmap::counts_fixed_bytes + regmap::counts_expert_bytes * (p.experts / p.ranks);
 }
@@ -51,7 +53,7 @@ inline regmap::Status check_parameters(const regmap::GroupParameters& p, const D
             0)
         return Status::invalid_parameter;
     if ((p.dispatch_format != regmap::RowFormat::bf16 && p.dispatch_format != regmap::RowFormat::e4m3_f32) ||
-        p.combine_format != regmap::RowFormat::bf16 || !is_known(p.entry_policy))
+        p.combine_format != regmap::RowFormat::bf16 || !is_known(p.entry_policy) || !is_known(p.mode))
         return Status::invalid_parameter;
     if (p.first_device + p.rank != config.device_number) return Status::invalid_parameter;
     const std::uint32_t part = std::min(p.mtu_bytes, config.accumulator_elements * 2);
@@ -60,14 +62,15 @@ inline regmap::Status check_parameters(const regmap::GroupParameters& p, const D
     for (const std::uint32_t word : p.reserved2) {
         if (word != 0) return Status::invalid_parameter;
     }
-    return p.reserved == 0 ? Status::ok : Status::invalid_parameter;
+    return Status::ok;
 }
 
 /// Rows that may enter by one device: the worst case of its policy, and as many again because it stands in
-/// for a device that failed. A call that brings more is refused (limit_exceeded).
+/// for a device that failed. A call that brings more is refused (limit_exceeded). In low latency every source
+/// has a place of its own for all of its rows.
 inline std::size_t entry_row_limit(const regmap::GroupParameters& p) {
     const std::size_t all = std::size_t{p.ranks} * p.max_tokens;
-    if (p.entry_policy == regmap::EntryPolicy::target) return all;
+    if (p.entry_policy == regmap::EntryPolicy::target || p.mode == regmap::EpMode::low_latency) return all;
     return std::min(all, 2 * std::size_t{p.ranks} * (p.max_tokens / p.ranks_per_node + 1));
 }
 
@@ -78,7 +81,12 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
     handle = EpHandle{};
     handle.tokens = arena.reserve<TokenRows>(tokens);
     handle.rows = arena.reserve<RowInfo>(tokens * std::min(p.topk, group.nodes));
-    handle.indices = arena.reserve<std::uint32_t>(tokens * std::min(p.topk, p.ranks));
+    if (group.is_low_latency()) {
+        handle.slots = arena.reserve<std::uint16_t>(tokens * p.topk);
+        handle.entry_choices = arena.reserve<Choice>(entry_row_limit(p) * group.row_choices);
+    } else {
+        handle.indices = arena.reserve<std::uint32_t>(tokens * std::min(p.topk, p.ranks));
+    }
     handle.experts = arena.reserve<std::int16_t>(tokens * p.topk);
     handle.weights = arena.reserve<float>(tokens * p.topk);
     handle.destination = arena.make<Destination>(p.ranks);
@@ -86,7 +94,8 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
     handle.peer = arena.make<PeerState>(p.ranks);
     handle.peer_expert_rows = arena.make<std::uint32_t>(p.experts);
     handle.incoming_expert_rows = arena.make<std::uint32_t>(p.experts);
-    handle.parts_placed = arena.reserve<std::uint8_t>(std::size_t{p.ranks} * tokens);
+    handle.parts_placed =
+        arena.reserve<std::uint8_t>(std::size_t{group.is_low_latency() ? p.experts : p.ranks} * tokens);
     handle.entry_rows = arena.reserve<EntryRow>(entry_row_limit(p));
     handle.token_accumulators = arena.reserve<std::uint16_t>(tokens * group.parts);
     handle.gather_ring = arena.make<std::uint16_t>(p.ranks + 1);
@@ -104,7 +113,7 @@ inline bool limit_packet_memory(EpGroup& group, std::uint64_t packet_memory_byte
     group.entry_limit = eighth;
     group.partial_limit = 2 * eighth;
     return group.token_limit >= group.parts * std::min(p.topk, group.nodes) &&
-           group.entry_limit >= p.ranks_per_node;
+           group.entry_limit >= group.row_contributions();
 }
 
 /// Fills what follows from the parameters and carves all tables. limit_exceeded: table memory does not
@@ -120,6 +129,7 @@ inline regmap::Status make_group(EpGroup& group, const regmap::GroupParameters& 
     group.node = parameters.rank / parameters.ranks_per_node;
     group.local = parameters.rank % parameters.ranks_per_node;
     group.hash = parameter_hash(parameters);
+    group.row_choices = std::min(parameters.topk, parameters.experts / group.nodes);
     const bool fp8 = parameters.dispatch_format == regmap::RowFormat::e4m3_f32;
     group.data_bytes = fp8 ? parameters.hidden : parameters.hidden * 2;
     group.scale_bytes = fp8 ? parameters.hidden / 128 * 4 : 0;

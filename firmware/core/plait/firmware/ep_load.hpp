@@ -15,15 +15,18 @@ class EpLoad {
 
     explicit EpLoad(Core& core) : core_(core) {}
 
-    /// Asks for the lists, in pieces: fetches_left says how many.
-    void begin(EpGroup& group, EpHandle& handle) {
+    /// Asks for the weights and, unless it is a combine's, the experts, in pieces: fetches_left says how
+    /// many. Weights that are not given are 0 in normal mode, where nothing is done with them, and 1 in low
+    /// latency.
+    void begin(EpGroup& group, EpHandle& handle, bool with_experts) {
         handle.fetches_left = 0;
-        fetch_all(group, handle, false, handle.request.topk_idx, sizeof(std::int64_t));
+        handle.load_status = regmap::Status::ok;
+        if (with_experts) fetch_all(group, handle, false, handle.request.topk_idx, sizeof(std::int64_t));
         if (handle.request.topk_weights.key != 0) {
             fetch_all(group, handle, true, handle.request.topk_weights, sizeof(float));
         } else {
             const std::span<float> unused = handle.weights.first(choice_count(group, handle));
-            std::fill(unused.begin(), unused.end(), 0.0F);
+            std::fill(unused.begin(), unused.end(), group.is_low_latency() ? 1.0F : 0.0F);
         }
     }
 

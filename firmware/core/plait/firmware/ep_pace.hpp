@@ -24,7 +24,8 @@ class EpPace {
     /// Rows that may always be under way: the pace never stops a call.
     static constexpr std::uint32_t rows_ahead = 16;
 
-    /// `rows` from `now_ns` on. As fast as they go, until set_duration().
+    /// `rows` from `now_ns` on, or from before the call began, when it takes a while until the links are
+    /// busy. As fast as they go, until set_duration().
     void start(std::uint64_t now_ns, std::uint32_t rows) {
         *this = EpPace{};
         start_ns_ = now_ns;

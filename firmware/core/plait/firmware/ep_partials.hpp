@@ -67,6 +67,9 @@ class EpPartials {
                                        .row_offset = slot.part * group.part_bytes};
         payload.buffer = slot.buffer;
         payload.buffer_offset = offset;
+        // Acknowledgements may be gathered as long as more parts follow; the call ends with the last one.
+        const PeerState& source = group.handles[tag.handle].peer[slot.source];
+        if (source.entry_row >= source.rows_via_me) packet.ack_request = true;
     }
 
     /// The transport is done with it.

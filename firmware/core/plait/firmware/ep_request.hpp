@@ -26,14 +26,30 @@ regmap::Status check_ranges(const Table& memory_table, std::span<const RangeChec
     return regmap::Status::ok;
 }
 
+/// Low latency: rows that the outputs hold, [experts / ranks, ranks, max_tokens].
+inline std::uint64_t expert_slots(const EpGroup& group) {
+    return std::uint64_t{group.parameters.experts} * group.parameters.max_tokens;
+}
+
+/// Of a dispatch: the record and its counts.
+inline std::uint64_t result_bytes(const EpGroup& group) {
+    const std::uint64_t counts = group.own_experts() + group.parameters.ranks +
+                                 (group.is_low_latency() ? group.parameters.experts : 0);
+    return sizeof(regmap::EpResult) + counts * sizeof(std::uint32_t);
+}
+
 template <class Table>
 regmap::Status check_dispatch(const EpGroup& group, const EpHandle& handle, const regmap::EpRequest& request,
                               const Table& memory_table) {
     const regmap::GroupParameters& p = group.parameters;
     const std::uint64_t tokens = request.tokens;
     const std::uint64_t capacity = request.receive_capacity;
+    const bool per_expert = group.is_low_latency();
     const bool cached = (request.flags & regmap::ep_request_cached) != 0;
     if (tokens > p.max_tokens) return regmap::Status::limit_exceeded;
+    if (per_expert && (cached || capacity != expert_slots(group) || request.recv_topk_idx.key != 0 ||
+                       request.recv_topk_weights.key != 0))
+        return regmap::Status::invalid_parameter;
     if (cached && (!handle.routed || tokens != handle.token_count)) return regmap::Status::invalid_handle;
     if (cached && capacity < handle.received_rows) return regmap::Status::capacity_exceeded;
     const RangeCheck checks[] = {
@@ -46,8 +62,7 @@ regmap::Status check_dispatch(const EpGroup& group, const EpHandle& handle, cons
         {request.recv_topk_idx, capacity * p.topk * sizeof(std::int64_t), regmap::access_local_write, true},
         {request.recv_topk_weights, capacity * p.topk * sizeof(float), regmap::access_local_write, true},
         {request.recv_source, capacity * sizeof(std::uint64_t), regmap::access_local_write, true},
-        {request.result, sizeof(regmap::EpResult) + (p.experts / p.ranks + p.ranks) * sizeof(std::uint32_t),
-         regmap::access_local_write}};
+        {request.result, result_bytes(group), regmap::access_local_write}};
     return check_ranges(memory_table, checks);
 }
 
@@ -56,8 +71,13 @@ regmap::Status check_combine(const EpGroup& group, const EpHandle& handle, const
                              const Table& memory_table) {
     if (!handle.routed) return regmap::Status::invalid_handle;
     if (request.flags != 0) return regmap::Status::invalid_parameter;
+    const bool per_expert = group.is_low_latency();
+    if (!per_expert && request.topk_weights.key != 0) return regmap::Status::invalid_parameter;
+    const std::uint64_t rows = per_expert ? expert_slots(group) : handle.received_rows;
+    const std::uint64_t choices = std::uint64_t{handle.token_count} * group.parameters.topk;
     const RangeCheck checks[] = {
-        {request.x, std::uint64_t{handle.received_rows} * group.output_bytes},
+        {request.x, rows * group.output_bytes},
+        {request.topk_weights, choices * sizeof(float), 0, true},
         {request.recv_x, std::uint64_t{handle.token_count} * group.output_bytes, regmap::access_local_write},
         {request.result, sizeof(regmap::EpResult), regmap::access_local_write}};
     return check_ranges(memory_table, checks);

@@ -97,12 +97,18 @@ class TokenNodes {
 inline void add_rows(const EpGroup& group, EpHandle& handle, std::uint32_t token,
                      std::span<NodeRows> rows_to) {
     const std::uint32_t topk = group.parameters.topk;
+    const auto experts = handle.experts.subspan(std::size_t{token} * topk, topk);
     TokenNodes nodes;
     for (std::uint32_t k = 0; k < topk; ++k) {
-        const std::int16_t expert = handle.experts[token * topk + k];
+        const std::int16_t expert = experts[k];
         if (expert < 0) continue;
         const std::uint32_t rank = group.rank_of_expert(static_cast<std::uint32_t>(expert));
         if (group.has_failed(rank)) continue;
+        if (group.is_low_latency()) {  // an expert named twice gets the row once
+            if (std::find(experts.begin(), experts.begin() + k, expert) != experts.begin() + k) continue;
+            handle.slots[std::size_t{token} * topk + k] =
+                static_cast<std::uint16_t>(handle.expert_rows[static_cast<std::uint32_t>(expert)]);
+        }
         ++handle.expert_rows[static_cast<std::uint32_t>(expert)];
         nodes.add(rank / group.parameters.ranks_per_node, rank % group.parameters.ranks_per_node);
     }
@@ -124,8 +130,9 @@ inline void enter_row(const EpGroup& group, EpHandle& handle, std::uint32_t numb
     row.first_index = handle.index_count;
     row.entry_rank = static_cast<std::uint16_t>(entry_rank);
     for (std::uint32_t i = 0; i < group.parameters.ranks_per_node; ++i) {
-        if ((row.targets >> i) & 1U)
-            handle.indices[handle.index_count++] = handle.destination[group.rank_at(row.node, i)].rows_to++;
+        if (((row.targets >> i) & 1U) == 0) continue;
+        const std::uint32_t index = handle.destination[group.rank_at(row.node, i)].rows_to++;
+        if (!group.is_low_latency()) handle.indices[handle.index_count++] = index;
     }
     if (entry.last_row == no_index) entry.first_row = number;
     else handle.rows[entry.last_row].next = number;
@@ -135,10 +142,13 @@ inline void enter_row(const EpGroup& group, EpHandle& handle, std::uint32_t numb
 /// Routes all tokens of the handle from its top-k lists: fills tokens, rows, indices and the counts per
 /// destination and expert.
 inline void route_tokens(const EpGroup& group, EpHandle& handle) {
-    std::fill(handle.destination.begin(), handle.destination.end(), Destination{});
+    for (Destination& destination : handle.destination) {  // messages may be on their way
+        destination.rows_to = destination.rows_via = destination.used = 0;
+        destination.first_row = destination.last_row = no_index;
+    }
     std::fill(handle.expert_rows.begin(), handle.expert_rows.end(), 0U);
     std::array<NodeRows, regmap::max_ranks> rows_to{};  // by node
-    handle.row_count = 0;
+    handle.row_count = handle.rows_away = 0;
     handle.index_count = 0;
     for (std::uint32_t token = 0; token < handle.token_count; ++token)
         add_rows(group, handle, token, rows_to);
@@ -146,23 +156,38 @@ inline void route_tokens(const EpGroup& group, EpHandle& handle) {
         const RowInfo& row = handle.rows[number];
         NodeRows& rows = rows_to[row.node];
         enter_row(group, handle, number, choose_entry(group, handle, row.node, row.targets, rows));
+        if (row.node != group.node) ++handle.rows_away;
         ++rows.done;
     }
 }
 
-/// The choices of `token` that live in `node`, into `choices`; answers how many.
-inline std::uint8_t choices_in_node(const EpGroup& group, const EpHandle& handle, std::uint32_t token,
-                                    std::uint32_t node, std::array<Choice, regmap::max_topk>& choices) {
+/// The choices of a row: those of its token that live on its targets, into `choices`; answers how many. Low
+/// latency: an expert named more than once is one choice, with the sum of its weights.
+inline std::uint8_t choices_of(const EpGroup& group, const EpHandle& handle, const RowInfo& row,
+                               std::array<Choice, regmap::max_topk>& choices) {
+    const std::uint32_t topk = group.parameters.topk;
+    const std::uint32_t first_rank = group.rank_at(row.node, 0);
     std::uint8_t count = 0;
-    for (std::uint32_t k = 0; k < group.parameters.topk; ++k) {
-        const std::int16_t expert = handle.experts[token * group.parameters.topk + k];
+    for (std::uint32_t k = 0; k < topk; ++k) {
+        const std::size_t place = std::size_t{row.token} * topk + k;
+        const std::int16_t expert = handle.experts[place];
         if (expert < 0) continue;
-        if (group.rank_of_expert(static_cast<std::uint32_t>(expert)) / group.parameters.ranks_per_node !=
-            node)
-            continue;
-        choices[count++] = Choice{.expert = static_cast<std::uint16_t>(expert),
-                                  .position = static_cast<std::uint8_t>(k),
-                                  .weight = handle.weights[token * group.parameters.topk + k]};
+        const std::uint32_t local = group.rank_of_expert(static_cast<std::uint32_t>(expert)) - first_rank;
+        if (local >= group.parameters.ranks_per_node || ((row.targets >> local) & 1U) == 0) continue;
+        Choice choice{.expert = static_cast<std::uint16_t>(expert),
+                      .position = static_cast<std::uint16_t>(k),
+                      .weight = handle.weights[place]};
+        if (group.is_low_latency()) {
+            const auto end = choices.begin() + count;
+            const auto same = std::find_if(
+                choices.begin(), end, [&](const Choice& other) { return other.expert == choice.expert; });
+            if (same != end) {
+                same->weight += choice.weight;
+                continue;
+            }
+            choice.position = handle.slots[place];
+        }
+        choices[count++] = choice;
     }
     return count;
 }

@@ -51,11 +51,13 @@ struct Destination {
     std::uint32_t last_row = no_index;
     std::uint32_t next_row = no_index;  ///< Next of them to send.
     std::uint32_t rows_in_flight = 0;
-    std::uint32_t used = 0;            ///< Times it was chosen as an entry (policy target).
-    std::uint32_t credited = 0;        ///< Combine: rows it may return,
-    std::uint32_t announced = 0;       ///< those it has been told of,
-    std::uint32_t returned = 0;        ///< and those that came back or never will.
-    std::uint8_t control_pending = 0;  ///< Bit per EpControlKind not yet handed to the transport.
+    std::uint32_t used = 0;             ///< Times it was chosen as an entry (policy target).
+    std::uint32_t credited = 0;         ///< Combine: rows it may return,
+    std::uint32_t announced = 0;        ///< those it has been told of,
+    std::uint32_t returned = 0;         ///< and those that came back or never will.
+    std::uint32_t weights_told = 0;     ///< Where credits carry weights: rows that it has them of, next_row
+    std::uint32_t weights_telling = 0;  ///< follows; with the message on its way so many.
+    std::uint8_t control_pending = 0;   ///< Bit per EpControlKind not yet handed to the transport.
     std::uint8_t control_in_flight = 0;
     std::uint16_t abort_operation = 0;   ///< What the pending abort is about.
     std::uint16_t joined_operation = 0;  ///< The same of the answer joined.
@@ -70,6 +72,7 @@ struct PeerCounts {
     std::uint16_t operation = 0;
     std::uint32_t rows_to_me = 0;
     std::uint32_t rows_via_me = 0;
+    std::uint32_t rows_away = 0;  ///< To all other nodes.
 };
 
 /// What a peer has told about its calls on a handle. It may be a call ahead: what it says is kept until this
@@ -90,23 +93,26 @@ struct PeerState {
     std::uint32_t entry_base = 0;  ///< First EntryRow of its rows.
     /// Of its rows here, those that came whole by way of the node's device i.
     std::array<std::uint32_t, regmap::max_ranks_per_node> rows_by_entry{};
-    // The call in progress.
-    std::uint32_t parts_missing = 0;        ///< Packets of its rows not yet placed,
-    std::uint32_t entry_parts_missing = 0;  ///< and not yet forwarded.
-    std::uint32_t entry_row = 0;            ///< Combine: row being gathered for it,
-    std::uint32_t entry_part = 0;           ///< and part of it.
-    std::uint32_t partials_open = 0;        ///< Parts being gathered or not yet acknowledged.
-    std::uint32_t partials_done = 0;        ///< Parts acknowledged.
-    bool gather_queued = false;             ///< In EpHandle::gather_ring.
+    bool counted = false;  ///< Low latency: its counts are in.
+    // The call in progress. Low latency: rows may come before their counts, below zero until then.
+    std::int32_t parts_missing = 0;        ///< Packets of its rows not yet placed,
+    std::int32_t entry_parts_missing = 0;  ///< and not yet forwarded.
+    std::uint32_t entry_row = 0;           ///< Combine: row being gathered for it,
+    std::uint32_t entry_part = 0;          ///< and part of it.
+    std::uint32_t partials_open = 0;       ///< Parts being gathered or not yet acknowledged.
+    std::uint32_t partials_done = 0;       ///< Parts acknowledged.
+    bool gather_queued = false;            ///< In EpHandle::gather_ring.
     /// Combine: parts of its rows that the node's device i has still to ask for.
     std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_left{};
 };
 
-/// A row at its entry device: whom it was forwarded to, and where it lies there.
+/// A row at its entry device: whom it was forwarded to, and where it lies there. Means something when it has
+/// come in the dispatch that made the routing in force.
 struct EntryRow {
+    std::uint32_t dispatch = 0;  ///< Number of the dispatch it came in, among all of the device.
     std::uint32_t token = 0;
     std::uint8_t targets = 0;
-    bool arrived = false;
+    std::uint8_t choice_count = 0;  ///< Low latency: in EpHandle::entry_choices.
     std::array<std::uint32_t, regmap::max_ranks_per_node> index{};
 };
 
@@ -156,12 +162,16 @@ struct EpHandle {
     std::span<std::uint32_t> indices;
     std::span<std::int16_t> experts;  ///< [max_tokens, topk]
     std::span<float> weights;
+    std::span<std::uint16_t> slots;  ///< Low latency: [max_tokens, topk] number of the row at its expert.
     std::span<Destination> destination;
     std::span<std::uint32_t> expert_rows;  ///< [experts] choices of this rank's tokens.
     std::uint32_t token_count = 0;
     std::uint32_t row_count = 0;
+    std::uint32_t rows_away = 0;  ///< Of them, those to other nodes.
     std::uint32_t index_count = 0;
     std::uint32_t fetches_left = 0;
+    bool rows_known = false;                ///< The tokens of the call are routed.
+    bool sends_weights = false;             ///< Combine: credits carry this rank's weights.
     std::uint32_t rows_done = 0;            ///< Rows acknowledged, multicast, or given up.
     std::uint32_t rows_unacknowledged = 0;  ///< Rows to other nodes not yet acknowledged.
     std::uint32_t local_in_flight = 0;      ///< Own-node rows being multicast,
@@ -179,13 +189,15 @@ struct EpHandle {
     std::span<std::uint32_t> peer_expert_rows;      ///< [ranks, experts / ranks], of the routing in force
     std::span<std::uint32_t> incoming_expert_rows;  ///< and as PeerCounts says.
     std::uint32_t received_rows = 0;
-    std::uint64_t parts_left = 0;
-    std::span<std::uint8_t> parts_placed;  ///< [ranks * max_tokens] packets in place, of each slot.
+    std::int64_t parts_left = 0;
+    std::span<std::uint8_t> parts_placed;  ///< Packets in place, of each slot of the outputs.
     std::uint32_t missing_rows = 0;
 
     // Entry.
     std::span<EntryRow> entry_rows;
-    std::uint64_t entry_parts_left = 0;  ///< Packets to be forwarded yet.
+    std::span<Choice> entry_choices;    ///< Low latency: [entry_rows, row_choices]
+    std::uint32_t dispatch_number = 0;  ///< Of the routing in force, among all dispatches of the device.
+    std::int64_t entry_parts_left = 0;  ///< Packets to be forwarded yet.
 
     // Combine.
     std::span<std::uint16_t> token_accumulators;  ///< [max_tokens, parts] while a token is admitted.
@@ -221,6 +233,7 @@ struct EpGroup {
     std::uint32_t output_bytes = 0;   ///< A combine row,
     std::uint32_t part_bytes = 0;     ///< its parts,
     std::uint32_t parts = 0;          ///< and their number.
+    std::uint32_t row_choices = 0;    ///< Choices that a row can have: those of a token in one node.
     std::uint32_t token_limit = 0;    ///< Contributions that may wait for tokens,
     std::uint32_t entry_limit = 0;    ///< those that may wait for rows,
     std::uint32_t partial_limit = 0;  ///< and parts owed: their shares of packet memory.
@@ -232,6 +245,12 @@ struct EpGroup {
         return (failed[rank / 64] >> (rank % 64)) & 1U;
     }
     [[nodiscard]] bool is_local(std::uint32_t rank) const { return rank / parameters.ranks_per_node == node; }
+    [[nodiscard]] bool is_low_latency() const { return parameters.mode == regmap::EpMode::low_latency; }
+    [[nodiscard]] std::uint32_t own_experts() const { return parameters.experts / parameters.ranks; }
+    /// Contributions that a row may have at its entry.
+    [[nodiscard]] std::uint32_t row_contributions() const {
+        return is_low_latency() ? row_choices : parameters.ranks_per_node;
+    }
     [[nodiscard]] std::uint32_t rank_of_expert(std::uint32_t expert) const {
         return expert / (parameters.experts / parameters.ranks);
     }
@@ -239,6 +258,30 @@ struct EpGroup {
         return node_index * parameters.ranks_per_node + local_index;
     }
 };
+
+/// Low latency: number of a row among those of the outputs, [experts / ranks, ranks, max_tokens].
+inline std::uint32_t expert_slot(const EpGroup& group, std::uint32_t source, std::uint32_t local_expert,
+                                 std::uint32_t position) {
+    return (local_expert * group.parameters.ranks + source) * group.parameters.max_tokens + position;
+}
+
+/// Has `rank` joined the call in progress, or gone?
+inline bool is_ready(const EpGroup& group, const EpHandle& handle, std::uint32_t rank) {
+    const PeerState& peer = handle.peer[rank];
+    return group.has_failed(rank) ||
+           (peer.ready_valid && !operation_before(peer.ready_operation, handle.operation));
+}
+
+/// Slots of the outputs that the call in progress may place rows in.
+inline std::uint32_t output_slots(const EpGroup& group, const EpHandle& handle) {
+    return group.is_low_latency() ? group.parameters.experts * group.parameters.max_tokens
+                                  : handle.received_rows;
+}
+
+/// Low latency: the choices of a row at its entry.
+inline std::span<Choice> choices_at(const EpGroup& group, const EpHandle& handle, std::uint32_t entry_row) {
+    return handle.entry_choices.subspan(std::size_t{entry_row} * group.row_choices, group.row_choices);
+}
 
 /// no_index: no rank of the group.
 inline std::uint32_t rank_of_device(const EpGroup& group, std::uint32_t device) {
@@ -303,6 +346,7 @@ struct AccumulatorJob {
     std::uint16_t part = 0;
     std::uint32_t token = 0;
     std::uint32_t slot = no_index;  ///< entry: of PartialPool.
+    std::uint64_t locals = 0;       ///< local, entry: four bits a position, the device it comes from.
     std::uint32_t next_free = no_index;
 };
 

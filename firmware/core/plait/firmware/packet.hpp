@@ -14,13 +14,13 @@ using regmap::Opcode;
 /// One top-k choice of a row, as in the MpEpChoice header.
 struct Choice {
     std::uint16_t expert = 0;
-    std::uint8_t position = 0;
+    std::uint16_t position = 0;  ///< In the top-k list. Low latency: the row's slot at the expert.
     float weight = 0.0F;
     bool operator==(const Choice&) const = default;
 };
 
 /// Fields of MpEpRow and the index headers that follow it. `index[i]` belongs to the i-th set bit of
-/// `targets`.
+/// `targets`; low latency has none.
 struct RowHeader {
     std::uint8_t group = 0;
     std::uint8_t handle = 0;
@@ -28,8 +28,9 @@ struct RowHeader {
     std::uint32_t token = 0;
     std::uint32_t row = 0;
     std::uint8_t targets = 0;
-    std::array<std::uint32_t, regmap::max_ranks_per_node> index{};
+    std::uint8_t index_count = 0;
     std::uint8_t choice_count = 0;
+    std::array<std::uint32_t, regmap::max_ranks_per_node> index{};
     std::array<Choice, regmap::max_topk> choices{};
 };
 
@@ -141,7 +142,7 @@ constexpr std::uint32_t frame_bytes(const Packet& packet) {
             break;
         case Opcode::mp_ep_row:
             bytes += MpData::size_bytes + MpEpRow::size_bytes +
-                     static_cast<std::uint32_t>(std::popcount(packet.row.targets)) * MpEpIndex::size_bytes +
+                     packet.row.index_count * MpEpIndex::size_bytes +
                      packet.row.choice_count * MpEpChoice::size_bytes;
             break;
         case Opcode::mp_ep_partial: bytes += MpData::size_bytes + MpEpPartial::size_bytes; break;

@@ -12,8 +12,8 @@ namespace plait::firmware {
 /// Bytes that each plane has got more than the one that got the fewest.
 class PlaneBalance {
   public:
-    /// Those of `planes` (bit p = plane p) that have got the fewest bytes: the next packet keeps things even on
-    /// one of them. What the other planes have got is forgotten.
+    /// Those of `planes` (bit p = plane p) that have got the fewest bytes: the next packet keeps things even
+    /// on one of them. What the other planes have got is forgotten.
     std::uint32_t behind(std::uint32_t planes) {
         std::uint32_t fewest = ~0U;
         for (std::uint32_t left = planes; left != 0; left &= left - 1)

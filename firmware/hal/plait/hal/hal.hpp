@@ -20,7 +20,7 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
                        firmware::FetchTag tag, const firmware::ScaleUpHeader& frame, BufferId buffer,
                        std::uint32_t number, std::uint64_t time_ns, std::uint8_t small,
                        std::span<const std::uint8_t> bytes, std::span<const std::uint32_t> index,
-                       regmap::DropReason reason) {
+                       std::span<const float> weights, regmap::DropReason reason) {
     // Time.
     { constant.now_ns() } -> std::same_as<std::uint64_t>;
     hal.set_timer(timer, time_ns);  // one shot, replaces what was set; -> on_timer
@@ -56,6 +56,7 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     // carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a position
     // that came already changes nothing.
     hal.reduce_open(number, small /* contributions */, number /* elements */);
+    hal.reduce_weigh(number, weights);  // right after opening: one factor a position, in FP32; else all are 1
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference
     hal.reduce_skip(number, small);                        // this position will not come
     hal.reduce_close(number);  // give up: what waits is released, no event follows

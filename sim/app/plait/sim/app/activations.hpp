@@ -31,9 +31,10 @@ class Activations {
     void fill_activation_row(uint32_t rank, uint32_t token, std::span<uint16_t> part,
                              uint32_t offset = 0) const;
 
-    /// The same for what the experts of `serving_rank` answer for this token (their sum, as one BF16 row).
-    void fill_expert_output(uint32_t source_rank, uint32_t token, uint32_t serving_rank,
-                            std::span<uint16_t> part, uint32_t offset = 0) const;
+    /// The same for what `serving` answers for this token: a rank (the sum over its experts, as one BF16
+    /// row), or in low latency an expert.
+    void fill_expert_output(uint32_t source_rank, uint32_t token, uint32_t serving, std::span<uint16_t> part,
+                            uint32_t offset = 0) const;
 
     /// Codes [offset, offset + part.size()) of the activation row quantised to E4M3: of each block of 128,
     /// amax = max(1e-4, max |x|), scale = amax * fl32(1/448), code = E4M3(x * (448 / amax)). hidden must be a
@@ -69,21 +70,33 @@ class Activations {
 };
 
 /// Rows that combine must give: for each node in order the FP32 sum of its ranks' outputs in order of ranks,
-/// rounded to BF16; then the FP32 sum over nodes in order, rounded again. A token without experts combines to
-/// zeros. `activations` and `routing` are borrowed.
+/// rounded to BF16; then the FP32 sum over nodes in order, rounded again. In low latency a node's sum is over
+/// its experts in order of the token's list, each times its weight, and an expert named twice has the sum of
+/// both. A token without experts combines to zeros. `activations` and `routing` are borrowed.
 class CombineReference {
   public:
-    CombineReference(const EpShape& shape, const Activations& activations, const Routing& routing)
-        : shape_(shape), activations_(activations), routing_(routing) {}
+    CombineReference(const EpShape& shape, regmap::EpMode mode, const Activations& activations,
+                     const Routing& routing)
+        : shape_(shape), mode_(mode), activations_(activations), routing_(routing) {}
+
+    /// What is added up for a token.
+    struct Term {
+        uint32_t node;
+        uint32_t serving;  ///< Rank, or in low latency expert.
+        float weight;
+    };
+    /// In order: by node, then by rank, or in low latency by place in the token's list.
+    std::vector<Term> terms_of(uint32_t rank, uint32_t token) const;
 
     /// Elements [offset, offset + part.size()) of the combined row.
     void fill_row(uint32_t rank, uint32_t token, std::span<uint16_t> part, uint32_t offset = 0) const;
-    /// The same of the sum over the ranks `contributors` alone, in rising order.
-    void fill_sum(uint32_t rank, uint32_t token, std::span<const uint32_t> contributors,
-                  std::span<uint16_t> part, uint32_t offset) const;
+    /// The same of the sum over some of the token's terms.
+    void fill_sum(uint32_t rank, uint32_t token, std::span<const Term> terms, std::span<uint16_t> part,
+                  uint32_t offset) const;
 
   private:
     EpShape shape_;
+    regmap::EpMode mode_;
     const Activations& activations_;
     const Routing& routing_;
 };

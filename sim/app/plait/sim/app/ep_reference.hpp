@@ -23,19 +23,31 @@ EpLayout layout_of(const EpShape& shape, const Routing& routing, uint32_t rank);
 std::vector<uint32_t> target_ranks(const EpShape& shape, std::span<const int16_t> experts);
 
 struct RowSource {
-    uint32_t rank = 0;
+    static constexpr uint32_t nobody = UINT32_MAX;
+    uint32_t rank = nobody;  ///< nobody: nothing comes there.
     uint32_t token = 0;
     bool operator==(const RowSource&) const = default;
 };
 
 /// What one rank must hold after dispatch.
 struct ExpectedReceive {
-    std::vector<RowSource> rows;                  ///< By slot: ordered by source rank, then token.
-    std::vector<uint32_t> rows_per_source;        ///< [ranks]
-    std::vector<uint32_t> rows_per_local_expert;  ///< [experts / ranks]; every entry counts.
+    std::vector<RowSource> rows;                       ///< By slot.
+    uint32_t received_rows = 0;                        ///< Those of somebody.
+    std::vector<uint32_t> rows_per_source;             ///< [ranks]; a token counts once.
+    std::vector<uint32_t> rows_per_local_expert;       ///< [experts / ranks]
+    std::vector<uint32_t> rows_per_source_and_expert;  ///< Low latency: [ranks, experts / ranks].
 };
-/// For every rank.
+/// For every rank. Normal mode: slots ordered by source rank, then token; of the rows of an expert every
+/// entry of a list counts.
 std::vector<ExpectedReceive> expected_receive(const EpShape& shape, const Routing& routing);
+
+/// The same in low latency: the tokens of a rank that name an expert, each once and in order, lie in slots
+/// [local expert, rank, 0 ...] of [experts / ranks, ranks, max_tokens].
+std::vector<ExpectedReceive> expected_by_expert(const EpShape& shape, const Routing& routing,
+                                                uint32_t max_tokens);
+
+/// Experts that a list names, each once, in order of their first mention.
+std::vector<uint32_t> distinct_experts(std::span<const int16_t> experts);
 
 /// recv_topk_idx entry of a row at `rank`: the expert's local number, or -1 when it does not live there.
 int64_t local_expert(const EpShape& shape, uint32_t rank, int16_t expert);
@@ -45,7 +57,8 @@ struct NodeRow {
     uint32_t node = 0;
     uint32_t entry = 0;             ///< Rank. In the source's own node: the source.
     std::vector<uint32_t> targets;  ///< Ranks, ascending.
-    uint32_t choices = 0;
+    std::vector<uint32_t> experts;  ///< That live there, in order of the list, each once.
+    uint32_t choices = 0;           ///< Entries of the list that live there.
 };
 
 /// Entry policies by their rule, for the tokens of one source in order:

@@ -15,16 +15,19 @@ struct WireSize {
     uint64_t packets = 0;
 };
 
-/// A message of `payload_bytes` in packets like `packet`, whose first one carries all `choices` of an EP row.
+/// A message of `payload_bytes` in packets like `packet`. The choices of an EP row are in the first one, and
+/// in all where it has no indices.
 WireSize scale_out_size(firmware::Packet packet, uint64_t payload_bytes, uint32_t mtu_bytes);
 
 /// A dispatched row for `targets` devices of a node, of which `choices` choices live there.
-WireSize row_size(uint32_t row_bytes, uint32_t mtu_bytes, uint32_t targets, uint32_t choices);
+WireSize row_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t mtu_bytes, uint32_t targets,
+                  uint32_t choices);
 
 /// A node's reduced row on its way back.
 WireSize partial_size(uint32_t row_bytes, uint32_t mtu_bytes);
 
-/// A row over scale-up, in frames of at most `part_bytes`; the first one carries the choices.
-WireSize scale_up_size(uint32_t row_bytes, uint32_t part_bytes, uint32_t choices);
+/// A row over scale-up, in frames of at most `part_bytes`; the first one carries the choices, in low latency
+/// all do.
+WireSize scale_up_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t part_bytes, uint32_t choices);
 
 }  // namespace plait::sim

@@ -37,6 +37,7 @@ std::string_view name_of(PayloadMode mode);
 std::string_view name_of(WorkloadKind kind);
 std::string_view name_of(RoutingKind kind);
 std::string_view name_of(regmap::EntryPolicy policy);
+std::string_view name_of(regmap::EpMode mode);
 std::string_view name_of(regmap::RowFormat format);
 std::string_view name_of(regmap::SprayPolicy policy);
 
@@ -106,7 +107,9 @@ struct TransportOptions {
 };
 
 struct EpWorkload {
-    uint32_t tokens = 256;  ///< Of each rank.
+    regmap::EpMode mode = regmap::EpMode::normal;
+    bool weights_at_combine = false;  ///< Low latency: the weights come with combine, not with dispatch.
+    uint32_t tokens = 256;            ///< Of each rank.
     uint32_t hidden = 7168;
     uint32_t experts = 256;
     uint32_t topk = 8;

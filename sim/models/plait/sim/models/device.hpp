@@ -85,6 +85,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void scale_up(uint8_t targets, const firmware::ScaleUpHeader& header, std::span<const uint32_t> index,
                   const firmware::Payload& payload, bool notify);
     void reduce_open(uint32_t accumulator, uint8_t contributions, uint32_t elements);
+    void reduce_weigh(uint32_t accumulator, std::span<const float> weights);
     void reduce_add(uint32_t accumulator, uint8_t position, BufferId buffer);
     void reduce_skip(uint32_t accumulator, uint8_t position);
     void reduce_close(uint32_t accumulator);

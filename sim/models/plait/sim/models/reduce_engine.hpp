@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <plait/engines/reduce.hpp>
@@ -30,6 +31,10 @@ class ReduceEngine : public sc_core::sc_module {
     /// not fit: firmware owns the pool.
     void open(uint32_t accumulator, uint32_t contributions, uint32_t elements, uint64_t time_ps);
 
+    /// Contributions are multiplied by these factors, one a position, in FP32 before they are added. Only for
+    /// an accumulator that was just opened; aborts the program else.
+    void weigh(uint32_t accumulator, std::span<const float> weights);
+
     /// Takes over one reference of `buffer`. A contribution for a closed accumulator, a position that is not
     /// due or came before, or of another size is refused, counted and released; nothing else changes.
     void add(uint32_t accumulator, uint32_t position, BufferId buffer, uint64_t time_ps);
@@ -46,9 +51,14 @@ class ReduceEngine : public sc_core::sc_module {
   private:
     static constexpr uint32_t skipped = 0;  // a handle that is no buffer
 
+    struct Row {
+        PayloadSlice slice;  // with a reference of its block
+        float weight;
+    };
     struct Accumulator {
         engines::ReduceSlot slot;
-        std::vector<PayloadSlice> rows;  // whose turn has come, in order; with a reference of each block
+        std::vector<Row> rows;       // whose turn has come, in order
+        std::vector<float> weights;  // by position; empty: none is weighted
         uint32_t elements = 0;
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
         uint64_t sent_ps = 0;     // of the newest contribution
@@ -62,8 +72,10 @@ class ReduceEngine : public sc_core::sc_module {
 
     Accumulator& at(uint32_t accumulator);
     void offer(uint32_t number, uint32_t position, BufferId handle, uint64_t time_ps);
-    void add_now(Accumulator& accumulator, BufferId buffer, bool is_last, uint64_t time_ps);
+    void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
+                 uint64_t time_ps);
     void finish(uint32_t number, uint64_t time_ps);
+    static void add_row(const Accumulator& accumulator, const Row& row, bool is_first, std::span<float> sum);
     PayloadBlock* rounded(const Accumulator& accumulator);
     void forget_rows(Accumulator& accumulator);
     void refuse(BufferId buffer, uint64_t time_ps);
