@@ -27,10 +27,54 @@ struct EpBatch {
     uint32_t number = 0;
 };
 
+/// Which of the rows expected of all sources lies at `slot` when those of the sources `absent` do not come.
+uint64_t index_of(const ExpectedReceive& expected, uint64_t slot, const RankMask& absent);
+
+template <class T>
+std::span<T> elements(std::span<std::byte> bytes) {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+/// What the device of one rank reads of a micro-batch: rows that are made when somebody looks at them. Lives
+/// as long as the run: packets with them may be under way when the rank's program has ended.
+class EpInputs {
+  public:
+    EpInputs(const World& world, const EpBatch& batch, uint32_t rank);
+    EpInputs(const EpInputs&) = delete;
+    EpInputs& operator=(const EpInputs&) = delete;
+
+    uint32_t data_bytes() const { return data_bytes_; }      ///< Of a row of a dispatch,
+    uint32_t scale_bytes() const { return scale_bytes_; }    ///< of its scales,
+    uint32_t output_bytes() const { return output_bytes_; }  ///< and of a row of a combine.
+
+    ReadHandler x();
+    ReadHandler scales();
+    ReadHandler outputs();
+
+    /// Sources that the dispatch left out: the slots after theirs moved down.
+    void leave_out(const RankMask& sources) { absent_ = sources; }
+
+    /// The row expected at `slot`, of somebody or nobody.
+    RowSource row_at(uint64_t slot) const;
+
+  private:
+    void produce_x(uint64_t offset, std::span<std::byte> out) const;
+    void produce_scales(uint64_t offset, std::span<std::byte> out) const;
+    void produce_outputs(uint64_t offset, std::span<std::byte> out) const;
+    uint32_t serving(uint64_t slot) const;
+
+    const EpBatch& batch_;
+    const uint32_t rank_;
+    const uint32_t data_bytes_;
+    const uint32_t scale_bytes_;
+    const uint32_t output_bytes_;
+    RankMask absent_;
+};
+
 /// Buffers of one rank for one micro-batch. Registers them at the device; lives as long as the calls.
 class EpMemory {
   public:
-    EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& driver);
+    EpMemory(World& world, const EpBatch& batch, EpInputs& inputs, uint32_t rank, Driver& driver);
     EpMemory(const EpMemory&) = delete;
     EpMemory& operator=(const EpMemory&) = delete;
 
@@ -44,9 +88,6 @@ class EpMemory {
 
   private:
     static EpMemory& self(void* object) { return *static_cast<EpMemory*>(object); }
-    void produce_x(uint64_t offset, std::span<std::byte> out) const;
-    void produce_scales(uint64_t offset, std::span<std::byte> out) const;
-    void produce_outputs(uint64_t offset, std::span<std::byte> out) const;
     void check_x(uint64_t offset, std::span<const std::byte> in);
     void check_scales(uint64_t offset, std::span<const std::byte> in);
     void check_combined(uint64_t offset, std::span<const std::byte> in);
@@ -54,8 +95,6 @@ class EpMemory {
     void fill_topk();
     BufferView map(uint64_t length, ReadHandler read, WriteHandler write);
     RankMask dead_ranks() const;
-    uint32_t expert_of(uint64_t slot) const;
-    uint64_t index_of(uint64_t slot, const RankMask& absent) const;
     template <class Matches>
     bool matches_row(uint64_t slot, Matches&& matches) const;
     bool lacks_only_what_died(uint32_t token, std::span<const uint16_t> part, uint32_t offset) const;
@@ -68,6 +107,7 @@ class EpMemory {
 
     World& world_;
     const EpBatch& batch_;
+    EpInputs& inputs_;
     const uint32_t rank_;
     Driver& driver_;
     const ExpectedReceive& expected_;
@@ -79,7 +119,6 @@ class EpMemory {
     const uint32_t capacity_;
     std::vector<uint32_t> row_bytes_arrived_;       // of each slot
     std::vector<uint32_t> combined_bytes_arrived_;  // of each token
-    RankMask absent_;  // sources that the dispatch left out: the slots after theirs moved down
     BufferView x_, x_scales_, recv_x_, recv_x_scales_, outputs_, combined_;
     RegisteredMemory topk_idx_, topk_weights_, recv_topk_idx_, recv_topk_weights_, recv_source_;
 };

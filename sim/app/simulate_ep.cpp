@@ -14,11 +14,15 @@ struct EpRun {
         for (uint32_t number = 0; number < w.scenario.ep.micro_batches; ++number)
             batches.push_back(std::make_unique<EpBatch>(w, number));
     }
+    EpInputs& add_inputs(const EpBatch& batch, uint32_t rank) {
+        return *inputs.emplace_back(std::make_unique<EpInputs>(world, batch, rank));
+    }
     World& world;
     PhaseMeter meter;
     WorldBootstrap::Board board;
     std::vector<std::unique_ptr<EpBatch>> batches;
-    size_t first_phase = 0;  // of those that are going on, one a micro-batch
+    std::vector<std::unique_ptr<EpInputs>> inputs;  // of all ranks
+    size_t first_phase = 0;                         // of those that are going on, one a micro-batch
 };
 
 class EpProgram {
@@ -83,7 +87,8 @@ class EpProgram {
         config.spray_policy = scenario.transport.spray;
         group_ = need(EpGroup::create(*driver_, config, bootstrap_), "group");
         for (const auto& batch : run_.batches)
-            memories_.push_back(std::make_unique<EpMemory>(world_, *batch, rank_, *driver_));
+            memories_.push_back(
+                std::make_unique<EpMemory>(world_, *batch, run_.add_inputs(*batch, rank_), rank_, *driver_));
         handles_.resize(run_.batches.size());
     }
 

@@ -18,48 +18,27 @@ T need(Result<T> result, const char* what) {
     return std::move(result.value());
 }
 
-template <class T>
-std::span<T> elements(std::span<std::byte> bytes) {
-    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
 }  // namespace
 
-EpBatch::EpBatch(World& world, uint32_t n)
-    : routing(micro_batch(*world.plan.routing, n, world.scenario.ep.micro_batches)),
-      shape(shape_of(world.scenario)),
-      expected(world.scenario.ep.mode == regmap::EpMode::normal
-                   ? expected_receive(shape, routing)
-                   : expected_by_expert(shape, routing, max_tokens_of(world.scenario))),
-      activations(world.scenario.seed + n, world.scenario.ep.hidden),
-      combine(shape, world.scenario.ep.mode, activations, routing),
-      number(n) {}
-
-EpMemory::EpMemory(World& world, const EpBatch& batch, uint32_t rank, Driver& driver)
+EpMemory::EpMemory(World& world, const EpBatch& batch, EpInputs& inputs, uint32_t rank, Driver& driver)
     : world_(world),
       batch_(batch),
+      inputs_(inputs),
       rank_(rank),
       driver_(driver),
       expected_(batch.expected[rank]),
       tokens_(batch.routing.tokens(rank)),
-      data_bytes_(world.scenario.ep.hidden * (world.scenario.ep.dispatch_format == RowFormat::bf16 ? 2 : 1)),
-      scale_bytes_(world.scenario.ep.dispatch_format == RowFormat::bf16
-                       ? 0
-                       : world.scenario.ep.hidden / Activations::block * 4),
-      output_bytes_(world.scenario.ep.hidden * 2),
+      data_bytes_(inputs.data_bytes()),
+      scale_bytes_(inputs.scale_bytes()),
+      output_bytes_(inputs.output_bytes()),
       is_expert_major_(world.scenario.ep.mode == regmap::EpMode::low_latency),
       capacity_(static_cast<uint32_t>(is_expert_major_ ? expected_.rows.size() : batch.routing.first.back())),
       row_bytes_arrived_(expected_.rows.size()),
       combined_bytes_arrived_(tokens_) {
     const uint32_t topk = batch.routing.topk;
-    x_ = map(uint64_t{tokens_} * data_bytes_,
-             {[](void* o, uint64_t at, std::span<std::byte> out) { self(o).produce_x(at, out); }, this}, {});
-    x_scales_ = map(
-        uint64_t{tokens_} * scale_bytes_,
-        {[](void* o, uint64_t at, std::span<std::byte> out) { self(o).produce_scales(at, out); }, this}, {});
-    outputs_ = map(
-        expected_.rows.size() * uint64_t{output_bytes_},
-        {[](void* o, uint64_t at, std::span<std::byte> out) { self(o).produce_outputs(at, out); }, this}, {});
+    x_ = map(uint64_t{tokens_} * data_bytes_, inputs.x(), {});
+    x_scales_ = map(uint64_t{tokens_} * scale_bytes_, inputs.scales(), {});
+    outputs_ = map(expected_.rows.size() * uint64_t{output_bytes_}, inputs.outputs(), {});
     recv_x_ =
         map(uint64_t{capacity_} * data_bytes_, {},
             {[](void* o, uint64_t at, std::span<const std::byte> in) { self(o).check_x(at, in); }, this});
@@ -131,49 +110,11 @@ CombineArguments EpMemory::combine_arguments(EpHandle handle) const {
             .combined_x = combined_};
 }
 
-void EpMemory::produce_x(uint64_t offset, std::span<std::byte> out) const {
-    const auto token = static_cast<uint32_t>(offset / data_bytes_);
-    const auto at = static_cast<uint32_t>(offset % data_bytes_);
-    if (scale_bytes_ != 0) batch_.activations.fill_codes(rank_, token, elements<uint8_t>(out), at);
-    else batch_.activations.fill_activation_row(rank_, token, elements<uint16_t>(out), at / 2);
-}
-
-void EpMemory::produce_scales(uint64_t offset, std::span<std::byte> out) const {
-    batch_.activations.fill_scales(rank_, static_cast<uint32_t>(offset / scale_bytes_), elements<float>(out),
-                                   static_cast<uint32_t>(offset % scale_bytes_ / sizeof(float)));
-}
-
-void EpMemory::produce_outputs(uint64_t offset, std::span<std::byte> out) const {
-    const uint64_t slot = offset / output_bytes_;
-    const RowSource& row = expected_.rows[absent_.none() ? slot : index_of(slot, absent_)];
-    const uint32_t serving = is_expert_major_ ? expert_of(slot) : rank_;
-    batch_.activations.fill_expert_output(row.rank, row.token, serving, elements<uint16_t>(out),
-                                          static_cast<uint32_t>(offset % output_bytes_ / 2));
-}
-
-// Low latency: whose row lies at a slot.
-uint32_t EpMemory::expert_of(uint64_t slot) const {
-    const uint32_t experts = batch_.shape.experts_per_rank();
-    return rank_ * experts + static_cast<uint32_t>(slot * experts / expected_.rows.size());
-}
-
 RankMask EpMemory::dead_ranks() const {
     RankMask dead;
     for (uint32_t number = 0; number < world_.cluster.devices(); ++number)
         dead[number] = world_.cluster.device(number).is_dead();
     return dead;
-}
-
-// Which of the expected rows lies at `slot` when those of the sources `absent` do not come.
-uint64_t EpMemory::index_of(uint64_t slot, const RankMask& absent) const {
-    if (is_expert_major_) return slot;  // every source has its own
-    uint64_t index = slot;
-    uint64_t begin = 0;
-    for (uint32_t rank = 0; rank < expected_.rows_per_source.size(); ++rank) {
-        if (absent[rank] && begin <= index) index += expected_.rows_per_source[rank];
-        begin += expected_.rows_per_source[rank];
-    }
-    return index;
 }
 
 // Whether a row dies with its source depends on what this rank's device knows by then: any of the dead may
@@ -187,7 +128,7 @@ bool EpMemory::matches_row(uint64_t slot, Matches&& matches) const {
     for (uint32_t rank = 0; rank < batch_.shape.ranks; ++rank) {
         for (size_t i = left_out.size(); dead[rank] && i-- > 0;) {
             left_out.push_back(left_out[i]);
-            const uint64_t index = index_of(slot, left_out.back().set(rank));
+            const uint64_t index = index_of(expected_, slot, left_out.back().set(rank));
             if (index < rows.size() && rows[index].rank != RowSource::nobody && matches(rows[index]))
                 return true;
         }
@@ -348,8 +289,7 @@ void EpMemory::check_slots(const EpCompletion& completion) {
             ++gaps;
             continue;
         }
-        const uint64_t index = absent_.none() ? slot : index_of(slot, absent_);
-        const RowSource row = index < expected_.rows.size() ? expected_.rows[index] : RowSource{};
+        const RowSource row = inputs_.row_at(slot);
         const bool is_used = row.rank != RowSource::nobody;
         // In low latency nobody knows what a source that died would have sent.
         if (is_expert_major_ && is_used && dead[row.rank]) continue;
@@ -373,8 +313,10 @@ bool EpMemory::check_dispatch(const EpCompletion& completion) {
                        completion.rows_per_source == expected_.rows_per_source &&
                        completion.rows_per_source_and_expert == expected_.rows_per_source_and_expert;
     if (!right) report_end("dispatch", completion, expected_.received_rows);
+    RankMask absent;
     for (uint32_t rank = 0; rank < completion.rows_per_source.size(); ++rank)
-        absent_[rank] = completion.failed_ranks[rank] && completion.rows_per_source[rank] == 0;
+        absent[rank] = completion.failed_ranks[rank] && completion.rows_per_source[rank] == 0;
+    inputs_.leave_out(absent);
     if (completion.status == Status::ok || completion.status == Status::rank_failed) check_slots(completion);
     std::fill(row_bytes_arrived_.begin(), row_bytes_arrived_.end(), 0);
     return right && world_.errors() == errors_before;

@@ -135,7 +135,7 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
         }
         if (header.opcode == firmware::Opcode::mp_ep_control && !packet.trimmed &&
             !packet.payload.is_virtual()) {
-            event.control = {packet.payload.bytes(), packet.payload.length};
+            event.control = {pools_.payload.bytes(packet.payload), packet.payload.length};
         }
     }
     cores_.begin(Work::data_received, cores_.home(header.qpn), planes_.received_ps(packet));
@@ -158,8 +158,8 @@ bool DeviceModel::survives_corruption(PlanePacket& packet) {
         return false;
     }
     std::array<uint8_t, firmware::max_frame_bytes> frame;
-    const size_t length =
-        firmware::encode_frame(header, *addresses, {packet.payload.bytes(), packet.payload.length}, frame);
+    const size_t length = firmware::encode_frame(
+        header, *addresses, {pools_.payload.bytes(packet.payload), packet.payload.length}, frame);
     if (length == 0) {
         count_drop(regmap::DropReason::malformed);
         return false;
@@ -209,7 +209,7 @@ void DeviceModel::frame_arrived(ScaleUpFrame& frame, BufferId buffer) {
     }
     firmware::ScaleUpEvent event{header, buffer, {}};
     if (header.kind == regmap::ScaleUpKind::control && !frame.payload.is_virtual()) {
-        event.control = {frame.payload.bytes(), frame.payload.length};
+        event.control = {pools_.payload.bytes(frame.payload), frame.payload.length};
     }
     cores_.begin(Work::scale_up_received, header.token, received_ps);
     firmware_->on_scale_up(event);

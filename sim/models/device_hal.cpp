@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include <plait/hal/hal.hpp>
 #include <plait/sim/models/device.hpp>
@@ -20,6 +19,15 @@ constexpr uint32_t max_fetch_bytes = 4096;
     std::fprintf(stderr, "%s: firmware error: %s\n", device, what);
     std::abort();
 }
+
+void read(HostMemory& memory, std::span<const firmware::Segment> segments, uint8_t* to) {
+    for (const firmware::Segment& segment : segments) {
+        memory.read(segment.address, std::as_writable_bytes(std::span(to, segment.length)));
+        to += segment.length;
+    }
+}
+
+void read_block(PayloadPool&, PayloadBlock& block) { read(*block.memory, block.segments, block.bytes); }
 
 }  // namespace
 
@@ -72,22 +80,34 @@ DeviceModel::Gathered DeviceModel::gather(const firmware::Payload& payload, uint
     if (from_host + payload.inline_bytes.size() != length_bytes) {
         firmware_error(name(), "payload of another length than its header says");
     }
-    PayloadBlock& block = *pools_.payload.take(length_bytes, virtual_payload_ && from_host != 0);
+    PayloadBlock& block = *take_block(segments, payload.inline_bytes, length_bytes);
     block.sent_ps = issued_ps;
-    uint32_t filled = 0;
-    for (const firmware::Segment& segment : segments) {
-        if (block.bytes == nullptr) {
-            memory_.touch_read(segment.address, segment.length);
-        } else {
-            memory_.read(segment.address,
-                         std::as_writable_bytes(std::span(block.bytes + filled, segment.length)));
-        }
-        filled += segment.length;
-    }
-    if (block.bytes != nullptr && !payload.inline_bytes.empty()) {
-        std::memcpy(block.bytes + filled, payload.inline_bytes.data(), payload.inline_bytes.size());
-    }
     return {{&block, 0, length_bytes}, 0, from_host == 0 ? issued_ps : host_.read(issued_ps, from_host)};
+}
+
+// What the host makes for its reader is read when somebody looks at it.
+PayloadBlock* DeviceModel::take_block(std::span<const firmware::Segment> segments,
+                                      std::span<const uint8_t> inline_bytes, uint32_t length_bytes) {
+    if (virtual_payload_ && length_bytes != inline_bytes.size()) {
+        for (const firmware::Segment& segment : segments) {
+            memory_.touch_read(segment.address, segment.length);
+        }
+        return pools_.payload.take_virtual(length_bytes);
+    }
+    const auto is_produced = [this](const firmware::Segment& segment) {
+        return memory_.is_produced(segment.address, segment.length);
+    };
+    if (inline_bytes.empty() && std::ranges::all_of(segments, is_produced)) {
+        PayloadBlock* const block = pools_.payload.take_unmade(length_bytes, &read_block);
+        block->memory = &memory_;
+        block->segments = {};
+        std::ranges::copy(segments, block->segments.begin());
+        return block;
+    }
+    PayloadBlock* const block = pools_.payload.take(length_bytes);
+    read(memory_, segments, block->bytes);
+    std::ranges::copy(inline_bytes, block->bytes + (length_bytes - inline_bytes.size()));
+    return block;
 }
 
 // ---- host memory
@@ -132,7 +152,8 @@ void DeviceModel::place(BufferId buffer, uint32_t offset, firmware::Segment segm
     if (slice.is_virtual()) {
         memory_.touch_write(segment.address, segment.length);
     } else {
-        memory_.write(segment.address, std::as_bytes(std::span(slice.bytes() + offset, segment.length)));
+        memory_.write(segment.address,
+                      std::as_bytes(std::span(pools_.payload.bytes(slice) + offset, segment.length)));
     }
     if (offset == 0) {  // what follows is the same packet's
         const uint64_t visible_ps = host_.visible_ps(slot);

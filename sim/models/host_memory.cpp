@@ -77,7 +77,7 @@ bool HostMemory::unmap(uint64_t device_address) {
     return true;
 }
 
-HostMemory::Region* HostMemory::find(uint64_t address, uint64_t length) {
+HostMemory::Region* HostMemory::holder(uint64_t address, uint64_t length) {
     const auto holds = [&](const Region& region) {
         return address >= region.address && length <= region.length &&
                address - region.address <= region.length - length;
@@ -87,11 +87,21 @@ HostMemory::Region* HostMemory::find(uint64_t address, uint64_t length) {
     }
     const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::address);
     if (after == regions_.begin() || !holds(*std::prev(after))) {
-        ++faults_;
         return nullptr;
     }
     last_found_ = static_cast<size_t>(std::prev(after) - regions_.begin());
     return &regions_[last_found_];
+}
+
+HostMemory::Region* HostMemory::find(uint64_t address, uint64_t length) {
+    Region* const region = holder(address, length);
+    faults_ += region == nullptr ? 1 : 0;
+    return region;
+}
+
+bool HostMemory::is_produced(uint64_t device_address, uint64_t length_bytes) {
+    const Region* const region = holder(device_address, length_bytes);
+    return region != nullptr && region->on_read.produce != nullptr;
 }
 
 bool HostMemory::read(uint64_t device_address, std::span<std::byte> out) {

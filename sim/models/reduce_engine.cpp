@@ -106,7 +106,8 @@ void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
     pool_.retain(slice.block);
-    accumulator.rows.push_back({slice, accumulator.weights.empty() ? 1.0F : accumulator.weights[position]});
+    accumulator.rows.push_back(slice);
+    if (!accumulator.weights.empty()) accumulator.row_weights.push_back(accumulator.weights[position]);
     if (is_last) {
         accumulator.result = buffer;  // its room becomes the result's
     } else {
@@ -114,53 +115,55 @@ void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId
     }
 }
 
-void ReduceEngine::add_row(const Accumulator& accumulator, const Row& row, bool is_first,
-                           std::span<float> sum) {
-    // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
-    const auto* const elements = reinterpret_cast<const uint16_t*>(row.slice.bytes());
-    if (accumulator.weights.empty()) {
-        is_first ? engines::start_bf16(sum, elements) : engines::accumulate_bf16(sum, elements);
-    } else {
-        is_first ? engines::start_bf16_weighted(sum, elements, row.weight)
-                 : engines::accumulate_bf16_weighted(sum, elements, row.weight);
-    }
-}
-
-PayloadBlock* ReduceEngine::rounded(const Accumulator& accumulator) {
-    PayloadBlock* const block = pool_.take(2 * accumulator.elements, accumulator.is_virtual);
-    block->sent_ps = accumulator.sent_ps;
-    if (accumulator.is_virtual) {
-        return block;
-    }
+// Makes a sum when somebody looks at it. Each row is given back at once, so that its bytes lend their place
+// in the cache to the next one's.
+void ReduceEngine::make_sum(PayloadPool& pool, PayloadBlock& block) {
     std::array<float, PayloadBlock::capacity / 2> elements;
-    const std::span<float> sum = std::span(elements).first(accumulator.elements);
-    if (accumulator.rows.empty()) {
+    const std::span<float> sum = std::span(elements).first(block.length / 2);
+    if (block.rows.empty()) {
         std::ranges::fill(sum, 0.0F);
     }
     bool is_first = true;
-    for (const Row& row : accumulator.rows) {
-        prefetch(row.slice.bytes(), row.slice.length);
-    }
-    for (const Row& row : accumulator.rows) {
-        add_row(accumulator, row, is_first, sum);
+    for (size_t i = 0; i < block.rows.size(); ++i) {
+        const PayloadSlice& slice = block.rows[i];
+        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
+        const auto* const row = reinterpret_cast<const uint16_t*>(pool.bytes(slice));
+        if (block.weights.empty()) {
+            is_first ? engines::start_bf16(sum, row) : engines::accumulate_bf16(sum, row);
+        } else {
+            is_first ? engines::start_bf16_weighted(sum, row, block.weights[i])
+                     : engines::accumulate_bf16_weighted(sum, row, block.weights[i]);
+        }
         is_first = false;
+        pool.release(slice.block);
     }
-    engines::round_bf16(sum, reinterpret_cast<uint16_t*>(block->bytes));
+    block.rows.clear();
+    block.weights.clear();
+    engines::round_bf16(sum, reinterpret_cast<uint16_t*>(block.bytes));
+}
+
+PayloadBlock* ReduceEngine::take_result(Accumulator& accumulator) {
+    const uint32_t length = 2 * accumulator.elements;
+    PayloadBlock* const block =
+        accumulator.is_virtual ? pool_.take_virtual(length) : pool_.take_unmade(length, &make_sum);
+    block->sent_ps = accumulator.sent_ps;
+    std::swap(block->rows, accumulator.rows);
+    std::swap(block->weights, accumulator.row_weights);
     return block;
 }
 
 void ReduceEngine::forget_rows(Accumulator& accumulator) {
-    for (const Row& row : accumulator.rows) {
-        pool_.release(row.slice.block);
+    for (const PayloadSlice& slice : accumulator.rows) {
+        pool_.release(slice.block);
     }
     accumulator.rows.clear();
+    accumulator.row_weights.clear();
 }
 
 void ReduceEngine::finish(uint32_t number, uint64_t time_ps) {
     Accumulator& accumulator = accumulators_[number];
     ++reductions_;
-    PayloadBlock* const block = rounded(accumulator);
-    forget_rows(accumulator);
+    PayloadBlock* const block = take_result(accumulator);
     const PayloadSlice slice{block, 0, block->length};
     if (accumulator.result != 0) {
         memory_.replace(accumulator.result, slice);

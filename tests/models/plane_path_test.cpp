@@ -15,13 +15,6 @@ using firmware::Payload;
 
 constexpr uint64_t ns = 1000;
 
-Payload from_host(uint64_t address, uint32_t length) {
-    Payload payload;
-    payload.segments[0] = {address, length};
-    payload.segment_count = 1;
-    return payload;
-}
-
 // The parts of the way, written out with the reference device's numbers.
 struct Way {
     uint64_t handler = 200 * ns;

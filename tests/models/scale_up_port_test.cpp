@@ -38,13 +38,6 @@ ScaleUpHeader row(uint32_t length, uint32_t token = 0) {
     return header;
 }
 
-Payload from_host(uint64_t address, uint32_t length) {
-    Payload payload;
-    payload.segments[0] = {address, length};
-    payload.segment_count = 1;
-    return payload;
-}
-
 void release_rows(ScriptedCluster& cluster) {
     for (uint32_t device = 0; device < cluster->devices(); ++device) {
         cluster.firmware(device).scale_up = [&cluster, device](const firmware::ScaleUpEvent& event) {
@@ -251,10 +244,10 @@ struct Contributions {
     }
 };
 
-std::vector<uint16_t> content(DeviceModel& device, firmware::BufferId buffer) {
-    const PayloadSlice& slice = device.packet_memory().slice(buffer);
+std::vector<uint16_t> content(ScriptedCluster& cluster, uint32_t device, firmware::BufferId buffer) {
+    const PayloadSlice& slice = cluster.device(device).packet_memory().slice(buffer);
     std::vector<uint16_t> values(slice.length / 2);
-    std::memcpy(values.data(), slice.bytes(), slice.length);
+    std::memcpy(values.data(), cluster->pools().payload.bytes(slice), slice.length);
     return values;
 }
 
@@ -265,7 +258,7 @@ TEST(Reduction, DoesNotDependOnTheOrderOfArrivalAndLeavesNothing) {
     ScriptedCluster cluster(one_node());
     std::vector<uint16_t> result;
     cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
-        result = content(cluster.device(0), buffer);
+        result = content(cluster, 0, buffer);
         cluster.device(0).release(buffer);
     };
     for (int round = 0; round < 20; ++round) {
@@ -316,7 +309,7 @@ TEST(Reduction, SkippedPositionsAreLeftOutAndNothingAtAllIsZeros) {
     const Contributions contributions(cluster, 3, 100, random);
     std::vector<uint16_t> result;
     cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
-        result = content(cluster.device(0), buffer);
+        result = content(cluster, 0, buffer);
         cluster.device(0).release(buffer);
     };
     for (uint32_t skipped = 0; skipped < 3; ++skipped) {

@@ -142,6 +142,14 @@ inline firmware::Packet write_packet(uint32_t from, uint32_t to, uint16_t bytes,
     return packet;
 }
 
+/// Payload of a command: a range of host memory.
+inline firmware::Payload from_host(uint64_t address, uint32_t length) {
+    firmware::Payload payload;
+    payload.segments[0] = {address, length};
+    payload.segment_count = 1;
+    return payload;
+}
+
 /// Time on the wire at `rate_gbps`, as the fabric rounds it.
 inline uint64_t wire_ps(const firmware::Packet& packet, double rate_gbps = 100) {
     return RateClock(rate_gbps).time_ps(wire_bytes(firmware::frame_bytes(packet)));

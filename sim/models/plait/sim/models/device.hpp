@@ -126,6 +126,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
 
     uint64_t ready_ps() const { return std::max(cores_.ready_ps(), queue_.now_ps()); }
     Gathered gather(const firmware::Payload& payload, uint32_t length_bytes, uint64_t issued_ps);
+    PayloadBlock* take_block(std::span<const firmware::Segment> segments,
+                             std::span<const uint8_t> inline_bytes, uint32_t length_bytes);
     bool survives_corruption(PlanePacket& packet);
     void deliver_data(PlanePacket& packet, const engines::RxVerdict& verdict);
 

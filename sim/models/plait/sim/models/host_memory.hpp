@@ -12,8 +12,9 @@
 
 namespace plait::sim {
 
-/// Bytes that are made when the device reads them. `offset` counts from the region's first byte. Must not
-/// call back into the simulator.
+/// Bytes that are made when the device reads them, or later: when somebody looks at what was read. The same
+/// range must give the same bytes as long as it may be under way. `offset` counts from the region's first
+/// byte. Must not call back into the simulator.
 struct ReadHandler {
     void (*produce)(void* object, uint64_t offset, std::span<std::byte> out) = nullptr;
     void* object = nullptr;
@@ -55,6 +56,9 @@ class HostMemory {
     /// Device writes. False: not mapped, nothing written and the fault counted.
     bool write(uint64_t device_address, std::span<const std::byte> in);
 
+    /// Whether a ReadHandler makes the bytes of this range, so that they can be read later.
+    bool is_produced(uint64_t device_address, uint64_t length_bytes);
+
     /// Like read() and write() without moving bytes (virtual payload).
     bool touch_read(uint64_t device_address, uint64_t length_bytes);
     bool touch_write(uint64_t device_address, uint64_t length_bytes);
@@ -71,6 +75,7 @@ class HostMemory {
         WriteHandler on_write;
     };
 
+    Region* holder(uint64_t address, uint64_t length);
     Region* find(uint64_t address, uint64_t length);
     uint64_t place(Region region);
 

@@ -1,6 +1,7 @@
 // Memory for the hot path: nothing is allocated once a run has reached its maximum.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,8 @@
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include <plait/firmware/commands.hpp>
 
 namespace plait::sim {
 
@@ -88,36 +91,80 @@ class Ring {
     size_t tail_ = 0;
 };
 
-/// The bytes of one packet. Shared by reference: copies of a multicast are one block.
-struct PayloadBlock {
-    static constexpr uint32_t capacity = 4096;
+class HostMemory;
+class PayloadPool;
+struct PayloadBlock;
 
-    uint8_t* bytes = nullptr;  ///< Null: virtual, a length without bytes.
-    uint32_t references = 0;
+/// Part of a block; holds no reference of its own.
+struct PayloadSlice {
+    PayloadBlock* block = nullptr;
+    uint32_t offset = 0;
     uint32_t length = 0;
-    uint64_t sent_ps = 0;  ///< When firmware ordered the packet that first carried these bytes.
+
+    bool is_virtual() const;
 };
 
-/// Blocks with and without bytes, for all devices of a cluster.
+/// The bytes of one packet. Shared by reference: copies of a multicast are one block. Bytes that follow from
+/// what does not change any more are made when somebody looks at them, at the end of their way, in memory
+/// that is in the cache.
+struct alignas(64) PayloadBlock {
+    static constexpr uint32_t capacity = 4096;
+    /// Writes the bytes of `block`; may look at other blocks of the pool and release block.rows.
+    using Make = void (*)(PayloadPool& pool, PayloadBlock& block);
+
+    uint8_t* bytes = nullptr;  ///< Null: not made yet, or virtual.
+    uint32_t references = 0;
+    uint32_t length = 0;
+    uint64_t sent_ps = 0;            ///< When firmware ordered the packet that first carried these bytes.
+    Make make = nullptr;             ///< Null without bytes: virtual, a length only.
+    std::vector<float> weights;      ///< Of the rows; empty: none is weighted.
+    std::vector<PayloadSlice> rows;  ///< What the bytes are made from: with a reference of each block,
+    HostMemory* memory = nullptr;    ///< or memory, borrowed,
+    std::array<firmware::Segment, 2> segments{};  ///< and ranges of it.
+};
+
+inline bool PayloadSlice::is_virtual() const {
+    return block == nullptr || (block->bytes == nullptr && block->make == nullptr);
+}
+
+/// Blocks and their bytes, for all devices of a cluster.
 class PayloadPool {
   public:
     /// A block of `length` (at most PayloadBlock::capacity) bytes with one reference; its content is left
     /// from before.
-    PayloadBlock* take(uint32_t length, bool is_virtual) {
-        PayloadBlock* block;
-        if (is_virtual) {
-            block = virtual_.take();
-        } else {
-            if (free_.empty()) {
-                add_slab();
-            }
-            block = free_.back();
-            free_.pop_back();
-            ++live_;
-        }
+    PayloadBlock* take(uint32_t length) {
+        PayloadBlock* const block = take_virtual(length);
+        block->bytes = take_bytes();
+        return block;
+    }
+
+    /// The same with bytes that `make` will write when they are asked for; the caller fills in what it needs.
+    PayloadBlock* take_unmade(uint32_t length, PayloadBlock::Make make) {
+        PayloadBlock* const block = take_virtual(length);
+        block->make = make;
+        return block;
+    }
+
+    /// The same without bytes.
+    PayloadBlock* take_virtual(uint32_t length) {
+        PayloadBlock* const block = blocks_.take();
         block->references = 1;
         block->length = length;
+        block->make = nullptr;
         return block;
+    }
+
+    /// The bytes of a slice, valid as long as its block; null when it is virtual.
+    const uint8_t* bytes(const PayloadSlice& slice) {
+        if (slice.is_virtual()) {
+            return nullptr;
+        }
+        PayloadBlock& block = *slice.block;
+        if (block.bytes == nullptr) {
+            block.bytes = take_bytes();
+            block.make(*this, block);
+        }
+        return block.bytes + slice.offset;
     }
 
     void retain(PayloadBlock* block) { ++block->references; }
@@ -126,43 +173,42 @@ class PayloadPool {
         if (--block->references != 0) {
             return;
         }
-        if (block->bytes == nullptr) {
-            virtual_.give_back(block);
-        } else {
-            --live_;
-            free_.push_back(block);
+        release_rows(*block);
+        if (block->bytes != nullptr) {
+            free_bytes_.push_back(std::exchange(block->bytes, nullptr));
         }
+        blocks_.give_back(block);
     }
 
-    size_t live() const { return live_ + virtual_.live(); }
+    /// Forgets what the bytes are made from.
+    void release_rows(PayloadBlock& block) {
+        for (const PayloadSlice& row : block.rows) {
+            release(row.block);
+        }
+        block.rows.clear();
+        block.weights.clear();
+    }
+
+    size_t live() const { return blocks_.live(); }
 
   private:
     static constexpr size_t slab_blocks = 64;
 
-    void add_slab() {
-        auto& slab = slabs_.emplace_back(new uint8_t[slab_blocks * PayloadBlock::capacity]);
-        for (size_t i = slab_blocks; i-- > 0;) {
-            PayloadBlock& block = blocks_.emplace_back();
-            block.bytes = slab.get() + i * PayloadBlock::capacity;
-            free_.push_back(&block);
+    uint8_t* take_bytes() {
+        if (free_bytes_.empty()) {
+            auto& slab = slabs_.emplace_back(new uint8_t[slab_blocks * PayloadBlock::capacity]);
+            for (size_t i = slab_blocks; i-- > 0;) {
+                free_bytes_.push_back(slab.get() + i * PayloadBlock::capacity);
+            }
         }
+        uint8_t* const bytes = free_bytes_.back();
+        free_bytes_.pop_back();
+        return bytes;
     }
 
-    std::deque<PayloadBlock> blocks_;
+    ObjectPool<PayloadBlock> blocks_;
     std::vector<std::unique_ptr<uint8_t[]>> slabs_;
-    std::vector<PayloadBlock*> free_;
-    size_t live_ = 0;
-    ObjectPool<PayloadBlock> virtual_;
-};
-
-/// Part of a block; holds no reference of its own.
-struct PayloadSlice {
-    PayloadBlock* block = nullptr;
-    uint32_t offset = 0;
-    uint32_t length = 0;
-
-    bool is_virtual() const { return block == nullptr || block->bytes == nullptr; }
-    const uint8_t* bytes() const { return is_virtual() ? nullptr : block->bytes + offset; }
+    std::vector<uint8_t*> free_bytes_;  // of PayloadBlock::capacity each; the last one freed is in the cache
 };
 
 }  // namespace plait::sim

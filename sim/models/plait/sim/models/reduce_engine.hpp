@@ -18,8 +18,7 @@ namespace plait::sim {
 
 /// Adds BF16 rows in FP32 in order of position and rounds once. Contributions that are out of turn wait,
 /// holding their buffers. The result takes the room of the last contribution. The time that additions take is
-/// kept by unit and accumulator; the simulator makes the sum when the last contribution is in, row after row
-/// while it is in the cache.
+/// kept by unit and accumulator; the simulator makes the sum when somebody looks at it.
 class ReduceEngine : public sc_core::sc_module {
   public:
     ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
@@ -51,14 +50,11 @@ class ReduceEngine : public sc_core::sc_module {
   private:
     static constexpr uint32_t skipped = 0;  // a handle that is no buffer
 
-    struct Row {
-        PayloadSlice slice;  // with a reference of its block
-        float weight;
-    };
     struct Accumulator {
         engines::ReduceSlot slot;
-        std::vector<Row> rows;       // whose turn has come, in order
-        std::vector<float> weights;  // by position; empty: none is weighted
+        std::vector<PayloadSlice> rows;  // whose turn has come, in order; with a reference of each block
+        std::vector<float> weights;      // by position; empty: none is weighted
+        std::vector<float> row_weights;  // of the rows, if any is
         uint32_t elements = 0;
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
         uint64_t sent_ps = 0;     // of the newest contribution
@@ -75,8 +71,8 @@ class ReduceEngine : public sc_core::sc_module {
     void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
                  uint64_t time_ps);
     void finish(uint32_t number, uint64_t time_ps);
-    static void add_row(const Accumulator& accumulator, const Row& row, bool is_first, std::span<float> sum);
-    PayloadBlock* rounded(const Accumulator& accumulator);
+    static void make_sum(PayloadPool& pool, PayloadBlock& block);
+    PayloadBlock* take_result(Accumulator& accumulator);
     void forget_rows(Accumulator& accumulator);
     void refuse(BufferId buffer, uint64_t time_ps);
 
