@@ -1,5 +1,8 @@
 #include <plait/sim/models/plane_ports.hpp>
 
+#include <algorithm>
+#include <utility>
+
 namespace plait::sim {
 
 namespace {
@@ -42,41 +45,34 @@ void PlanePorts::send(const firmware::Packet& header, const PayloadSlice& payloa
     packet->payload = payload;
     packet->held = held;
     packet->sender = this;
-    packet->ready_ps = ready_ps + clock_.time_ps(packet->size_bytes) + transmit_latency_ps_;
+    const uint64_t complete_ps = ready_ps + clock_.time_ps(packet->size_bytes) + transmit_latency_ps_;
     if (!firmware::is_data(header.opcode)) {
         packet->control = true;
         control_sent_.add(packet->size_bytes);
-        queue_.schedule(packet->ready_ps, tie(), &PlanePorts::start_control, this, argument_of(packet));
+        queue_.schedule(complete_ps, tie(), &PlanePorts::start_control, this, argument_of(packet));
         return;
     }
     data_sent_.add(packet->size_bytes);
     Plane& plane = planes_[header.plane];
-    insert(plane, packet);
-    if (plane.head == packet) {
+    insert(plane, {complete_ps, packet});
+    if (plane.waiting.front().packet == packet) {
         arm(header.plane);
     }
 }
 
 // The packet that is complete first leaves first: one that waits for its payload must not keep the port from
 // others.
-void PlanePorts::insert(Plane& plane, PlanePacket* packet) {
-    PlanePacket* before = nullptr;
-    for (PlanePacket* at = plane.head; at != nullptr && at->ready_ps <= packet->ready_ps;
-         at = static_cast<PlanePacket*>(at->next)) {
-        before = at;
-    }
-    packet->next = before == nullptr ? plane.head : before->next;
-    if (before == nullptr) {
-        plane.head = packet;
-    } else {
-        before->next = packet;
+void PlanePorts::insert(Plane& plane, const Waiting& packet) {
+    plane.waiting.push(packet);
+    for (size_t i = plane.waiting.size() - 1; i > 0 && plane.waiting[i - 1].ready_ps > packet.ready_ps; --i) {
+        std::swap(plane.waiting[i - 1], plane.waiting[i]);
     }
 }
 
 void PlanePorts::arm(uint8_t number) {
     Plane& plane = planes_[number];
-    const uint64_t time_ps =
-        std::max({plane.head->ready_ps, fabric_.transmit_free_at_ps(device_, number), queue_.now_ps()});
+    const uint64_t time_ps = std::max(
+        {plane.waiting.front().ready_ps, fabric_.transmit_free_at_ps(device_, number), queue_.now_ps()});
     if (plane.armed_ps > time_ps) {
         plane.armed_ps = time_ps;
         queue_.schedule(time_ps, tie(), &PlanePorts::start_data, this, number);
@@ -91,20 +87,19 @@ void PlanePorts::start_data(void* object, uint64_t argument) {
         return;  // armed for another time since
     }
     plane.armed_ps = EventQueue::never;
-    PlanePacket* const packet = plane.head;
-    if (packet == nullptr) {
+    if (plane.waiting.empty()) {
         return;  // cut
     }
     if (self.fabric_.transmit_free_at_ps(self.device_, number) > self.queue_.now_ps()) {
         self.arm(number);  // a control packet took the port
         return;
     }
-    plane.head = static_cast<PlanePacket*>(packet->next);
-    packet->next = nullptr;
+    PlanePacket* const packet = plane.waiting.front().packet;
+    plane.waiting.pop();
     const Slot slot = self.fabric_.transmit(self.device_, packet, self.queue_.now_ps());
     self.memory_.release(packet->held, slot.end_ps);
     packet->held = 0;
-    if (plane.head != nullptr) {
+    if (!plane.waiting.empty()) {
         self.arm(number);
     }
     self.events_.plane_started(number);
@@ -165,9 +160,9 @@ void PlanePorts::free(PlanePacket* packet) {
 
 void PlanePorts::cut() {
     for (Plane& plane : planes_) {
-        while (plane.head != nullptr) {
-            PlanePacket* const packet = plane.head;
-            plane.head = static_cast<PlanePacket*>(packet->next);
+        while (!plane.waiting.empty()) {
+            PlanePacket* const packet = plane.waiting.front().packet;
+            plane.waiting.pop();
             memory_.release(packet->held, queue_.now_ps());
             packet->held = 0;
             free(packet);

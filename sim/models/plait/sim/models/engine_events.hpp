@@ -18,7 +18,6 @@ class ScaleUpPort;
 struct alignas(64) PlanePacket : FabricPacket {
     PayloadSlice payload;
     firmware::BufferId held = 0;  ///< Sender's buffer that is read until the packet starts onto the wire.
-    uint64_t ready_ps = 0;        ///< Complete in the transmit engine.
     PlanePorts* sender = nullptr;
     firmware::Packet header;
 };

@@ -42,8 +42,12 @@ class PlanePorts : public sc_core::sc_module {
     void report(DeviceStatistics& statistics) const;
 
   private:
+    struct Waiting {
+        uint64_t ready_ps = 0;  // beside the packet, which is in no cache while it waits
+        PlanePacket* packet = nullptr;
+    };
     struct Plane {
-        PlanePacket* head = nullptr;  // by the time they are ready
+        Ring<Waiting> waiting;  // by the time they are ready
         uint64_t armed_ps = EventQueue::never;
         bool up = true;
     };
@@ -55,7 +59,7 @@ class PlanePorts : public sc_core::sc_module {
     static void drop(FabricPacket* packet, sim::DropReason reason);
     static FabricPacket* clone(const FabricPacket* packet);
 
-    static void insert(Plane& plane, PlanePacket* packet);
+    static void insert(Plane& plane, const Waiting& packet);
     void arm(uint8_t plane);
     void free(PlanePacket* packet);
     uint32_t tie() { return tie_break(seed_, device_, ++ties_); }

@@ -63,6 +63,7 @@ class Ring {
     size_t size() const { return tail_ - head_; }
     T& front() { return items_[head_ & (items_.size() - 1)]; }
     const T& front() const { return items_[head_ & (items_.size() - 1)]; }
+    T& operator[](size_t i) { return items_[(head_ + i) & (items_.size() - 1)]; }  // from the front
     T& back() { return items_[(tail_ - 1) & (items_.size() - 1)]; }
 
     void push(T item) {
