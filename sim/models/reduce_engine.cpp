@@ -123,6 +123,9 @@ void ReduceEngine::make_sum(PayloadPool& pool, PayloadBlock& block) {
     if (block.rows.empty()) {
         std::ranges::fill(sum, 0.0F);
     }
+    for (const PayloadSlice& slice : block.rows) {
+        prefetch(slice.block, sizeof(PayloadBlock));  // not looked at since the row was sent
+    }
     bool is_first = true;
     for (size_t i = 0; i < block.rows.size(); ++i) {
         const PayloadSlice& slice = block.rows[i];
