@@ -149,7 +149,9 @@ class Transport {
     void pump();
     QueuePair* next_sender();
     void wake(QueuePair& qp);
-    std::optional<engines::PathChoice> choose_path(QueuePair& qp);
+    static constexpr std::uint32_t every_plane = ~0U;
+    std::uint32_t planes_due(QueuePair& qp);
+    std::optional<engines::PathChoice> choose_path(QueuePair& qp, std::uint32_t due);
     SendResult send_one(QueuePair& qp);
     [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
     void send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,

@@ -220,24 +220,31 @@ std::uint32_t Transport<Context>::packet_bytes(const QueuePair& qp, const Messag
     return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
 }
 
-/// A queue pair with few packets in flight keeps its planes even in bytes, and waits for the one whose turn
-/// it is: many such senders meet at a receiver, and if each took what is free, its planes would be loaded by
-/// chance. One with many takes the plane with the fewest of them: where a queue is long they stay longer, and
-/// the congestion window alone would not tell a long queue on one plane from short ones on all.
+/// Planes whose turn it is. A queue pair with few packets in flight keeps its planes even in bytes, and waits
+/// for the one that is behind: many such senders meet at a receiver, and if each took what is free, its
+/// planes would be loaded by chance. One with many may take any plane.
 template <class Context>
-std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp) {
+std::uint32_t Transport<Context>::planes_due(QueuePair& qp) {
     constexpr std::uint32_t few_on_a_plane = 2;
+    qp.awaited_plane = any_plane;
+    if (qp.spray_policy != regmap::SprayPolicy::spray) return every_plane;
+    const std::uint32_t usable = hal().spray(qp.qpn).usable_planes() & ports_up_;
+    const auto in_flight = std::accumulate(qp.in_flight_by_plane.begin(), qp.in_flight_by_plane.end(), 0U);
+    if (usable == 0 || in_flight > few_on_a_plane * static_cast<std::uint32_t>(std::popcount(usable)))
+        return every_plane;
+    const std::uint32_t due = qp.balance.behind(usable);
+    if ((due & offered_planes_) == 0) qp.awaited_plane = static_cast<std::uint8_t>(std::countr_zero(due));
+    return due;
+}
+
+/// Where every plane is due, the one with the fewest packets of this queue pair in flight: where a queue is
+/// long they stay longer, and the congestion window alone would not tell a long queue on one plane from short
+/// ones on all.
+template <class Context>
+std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp, std::uint32_t due) {
     auto& spray = hal().spray(qp.qpn);
     if (qp.spray_policy != regmap::SprayPolicy::spray) return spray.choose(offered_planes_);
-    const std::uint32_t usable = spray.usable_planes() & ports_up_;
-    const auto in_flight = std::accumulate(qp.in_flight_by_plane.begin(), qp.in_flight_by_plane.end(), 0U);
-    qp.awaited_plane = any_plane;
-    if (usable != 0 && in_flight <= few_on_a_plane * static_cast<std::uint32_t>(std::popcount(usable))) {
-        const std::uint32_t due = qp.balance.behind(usable);
-        if ((due & offered_planes_) == 0) {
-            qp.awaited_plane = static_cast<std::uint8_t>(std::countr_zero(due));
-            return std::nullopt;
-        }
+    if (due != every_plane) {
         if (const auto path = spray.choose(due & offered_planes_)) return path;
     }
     qp.balance.forget();
@@ -263,6 +270,8 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     const bool again = !qp.lost.empty();
     if (!again && (qp.message_cursor == qp.message_tail || qp.next - qp.base >= qp.window_packets))
         return SendResult::blocked;
+    const std::uint32_t due = planes_due(qp);
+    if ((due & offered_planes_) == 0) return SendResult::no_plane;
     const std::uint16_t index = again ? qp.lost.head : slot_of(qp.next);
     PacketEntry& entry = rings.packets[index];
     if (!again) {
@@ -275,7 +284,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     const bool window_full = qp.in_flight_bytes + bytes + overhead_bytes > qp.congestion.bytes();
     if (!qp.in_flight.empty() && (qp.cautious || window_full)) return SendResult::blocked;
 
-    const auto path = choose_path(qp);
+    const auto path = choose_path(qp, due);
     if (!path) return SendResult::no_plane;
     std::uint64_t count = qp.next;
     if (again) {
