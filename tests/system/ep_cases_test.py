@@ -110,6 +110,35 @@ class EpCases(unittest.TestCase):
                         self.check(tokens=16, hidden=hidden, sections=f"[scale_out]\nmtu_bytes = {mtu}",
                                    workload=f'{UNIFORM}\ndispatch_format = "{form}"')
 
+    def shaped(self, experts, topk, workload=UNIFORM, tokens=64, hidden=1024):
+        scenario = HEAD.format(tokens=tokens, workload=workload, sections="", hidden=hidden)
+        scenario = scenario.replace("experts = 64", f"experts = {experts}").replace("topk = 4", f"topk = {topk}")
+        result, report, _ = run(scenario)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertTrue(report["complete"] and report["verified"])
+
+    def test_many_experts_and_one_choice_or_sixteen(self):
+        for experts, topk in ((8, 1), (64, 1), (512, 1), (512, 16), (1024, 16)):
+            for mode in ("normal", "low_latency"):
+                with self.subTest(experts=experts, topk=topk, mode=mode):
+                    self.shaped(experts, topk, f'{UNIFORM}\nmode = "{mode}"')
+
+    def test_buffers_beyond_four_gibibytes(self):
+        # Outputs of [64 experts, 8 ranks, 512 tokens, 16384 elements] in BF16: 8 GiB of each rank.
+        self.shaped(512, 4, f'{UNIFORM}\nmode = "low_latency"\ndispatch_format = "bf16"\n'
+                            "idle_ranks = [0, 1, 2, 4, 5, 6, 7]", tokens=512, hidden=16384)
+
+    def test_low_latency(self):
+        low_latency = f'{UNIFORM}\nmode = "low_latency"\n'
+        for workload in ("idle_ranks = [0, 3, 7]", "idle_ranks = [0, 1, 2, 3, 4, 5, 6, 7]", "repeat = 3",
+                         "micro_batches = 2", 'weights_at = "combine"\nmicro_batches = 2\nrepeat = 2',
+                         'dispatch_format = "bf16"', 'entry_policy = "target"', 'entry_policy = "same_index"'):
+            with self.subTest(workload):
+                self.check(workload=low_latency + workload)
+        self.check(workload='routing = "skewed"\nmode = "low_latency"', tokens=512)
+        self.check(workload=low_latency, sections="[scale_out]\nloss = 0.01\nreordering = 0.05\n"
+                                                  "reordering_delay_ns = 20000\nduplication = 0.01")
+
     def test_few_accumulators(self):
         for accumulators in (8, 16, 32, 64):
             for routing in ("uniform", "skewed"):
