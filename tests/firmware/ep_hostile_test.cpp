@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-#include "ep_job.hpp"
+#include "ep_low_latency_job.hpp"
 
 namespace plait::mesh_test {
 namespace {
@@ -45,6 +45,8 @@ void lie_about_row(Liar& liar, Packet& packet, std::uint32_t row_bytes, std::uin
     packet.row.row = liar.number(32);
     packet.row.targets = static_cast<std::uint8_t>(liar.near(static_cast<std::uint32_t>(liar.below(4))));
     for (std::uint32_t& index : packet.row.index) index = liar.number(64);
+    const bool has_indices = liar.below(2) == 0;  // as in normal mode, or as in low latency
+    packet.row.index_count = static_cast<std::uint8_t>(has_indices ? std::popcount(packet.row.targets) : 0);
     packet.row.choice_count = static_cast<std::uint8_t>(liar.below(20));
     for (Choice& choice : packet.row.choices) {
         choice = {static_cast<std::uint16_t>(liar.number(16)), static_cast<std::uint8_t>(liar.number(4)),
@@ -159,15 +161,18 @@ void deliver_frame(Job& job, Liar& liar, std::uint32_t victim, std::uint16_t ope
     device.frame_arrived(frame, data);
 }
 
-TEST(EpHostile, LiesAtAnyMoment) {
+class EpHostile : public ::testing::TestWithParam<regmap::EpMode> {};
+
+TEST_P(EpHostile, LiesAtAnyMoment) {
+    const bool low_latency = GetParam() == regmap::EpMode::low_latency;
     const std::uint64_t seed = job_seed(7);
     SCOPED_TRACE("PLAIT_SEED=" + std::to_string(seed));
     std::uint64_t refused = 0;
     for (std::uint64_t run = 0; run < 150; ++run) {
         SCOPED_TRACE("run " + std::to_string(run));
         Liar liar(seed * 1000 + run);
-        Job job({.nodes = 2, .ranks_per_node = 2, .seed = seed + run},
-                {.policy = static_cast<EntryPolicy>(run % 3), .timeout_us = 2000});
+        LowLatencyJob job({.nodes = 2, .ranks_per_node = 2, .seed = seed + run},
+                          {.policy = static_cast<EntryPolicy>(run % 3), .timeout_us = 2000}, GetParam());
         job.create_groups();
         const Routing routing = job.random_routing(32);
         const std::uint32_t victim = 0;
@@ -175,7 +180,9 @@ TEST(EpHostile, LiesAtAnyMoment) {
         for (std::uint16_t operation = 1; operation <= 4; ++operation) {
             const bool dispatches = operation % 2 == 1;
             const std::vector<Call> calls =
-                dispatches ? job.dispatch_calls(routing, 0) : job.combine_calls(routing, 0);
+                low_latency ? (dispatches ? job.expert_dispatches(routing)
+                                          : job.expert_combines(routing, run % 2 == 0))
+                            : (dispatches ? job.dispatch_calls(routing, 0) : job.combine_calls(routing, 0));
             job.post_all(calls);
             for (int lie = 0; lie < 40; ++lie) {
                 if (liar.below(4) == 0) deliver_frame(job, liar, victim, operation);
@@ -193,6 +200,10 @@ TEST(EpHostile, LiesAtAnyMoment) {
     }
     EXPECT_GT(refused, 1000U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, EpHostile,
+                         ::testing::Values(regmap::EpMode::normal, regmap::EpMode::low_latency),
+                         [](const auto& mode) { return std::string(name(mode.param)); });
 
 }  // namespace
 }  // namespace plait::mesh_test

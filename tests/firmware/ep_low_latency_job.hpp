@@ -7,8 +7,9 @@ namespace plait::mesh_test {
 
 class LowLatencyJob : public Job {
   public:
-    LowLatencyJob(const MeshOptions& mesh_options, JobOptions options)
-        : Job(mesh_options, as_low_latency(options)) {}
+    LowLatencyJob(const MeshOptions& mesh_options, JobOptions options,
+                  regmap::EpMode mode = regmap::EpMode::low_latency)
+        : Job(mesh_options, with_mode(options, mode)) {}
 
     [[nodiscard]] std::uint32_t slots() const { return experts() * options_.max_tokens; }
 
@@ -153,8 +154,8 @@ class LowLatencyJob : public Job {
     }
 
   private:
-    static JobOptions as_low_latency(JobOptions options) {
-        options.mode = regmap::EpMode::low_latency;
+    static JobOptions with_mode(JobOptions options, regmap::EpMode mode) {
+        options.mode = mode;
         return options;
     }
 
