@@ -50,8 +50,12 @@ std::string workload(Draw& draw, const Shape& shape) {
         fmt::format("dispatch_format = \"{}\"\nentry_policy = \"{}\"\nrouting = \"{}\"\n",
                     draw.of({"e4m3_f32", "bf16"}), draw.of({"same_index", "spread", "target", "balanced"}),
                     draw.of({"uniform", "skewed", groups ? "grouped" : "uniform"}));
+    const bool low_latency = draw.one_in(3);
+    if (low_latency)
+        text +=
+            fmt::format("mode = \"low_latency\"\nweights_at = \"{}\"\n", draw.of({"dispatch", "combine"}));
     text += fmt::format("repeat = {}\ncached = {}\nmicro_batches = {}\n", repeat,
-                        repeat > 1 && draw.one_in(2), draw.between(1, 2));
+                        !low_latency && repeat > 1 && draw.one_in(2), draw.between(1, 2));
     if (draw.one_in(4)) text += fmt::format("idle_ranks = [{}]\n", draw.below(shape.devices()));
     if (draw.one_in(12)) text += fmt::format("absent_ranks = [{}]\n", draw.below(shape.devices()));
     return text;
