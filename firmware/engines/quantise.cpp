@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <plait/engines/block_loops.hpp>
 #include <plait/engines/quantise.hpp>
 
@@ -88,6 +91,16 @@ PLAIT_ROW_LOOP void decode_to_bf16(RowFormat format, const uint8_t* codes, const
     row_loops::round(out, values, elements);
 }
 
+/// Copies what of `piece`, which begins at byte `piece_offset` of a row, lies in `out`, which begins at
+/// `offset`.
+void copy_overlap(std::span<const std::byte> piece, size_t piece_offset, std::span<std::byte> out,
+                  size_t offset) {
+    const size_t first = std::max(piece_offset, offset);
+    const size_t last = std::min(piece_offset + piece.size(), offset + out.size());
+    if (first < last)
+        std::memcpy(out.data() + (first - offset), piece.data() + (first - piece_offset), last - first);
+}
+
 bool decode_for(Use use, const EncodedRow& row, float weight, std::span<float> acc) {
     if (!fits(row.format, acc.size(), row.codes.size(), row.scales.size())) return false;
     decode(row.format, bytes_of(row.codes), bytes_of(row.scales), use, weight, acc.data(), acc.size());
@@ -106,6 +119,30 @@ std::optional<uint32_t> encode_row(RowFormat format, std::span<const float> row,
                                    std::span<std::byte> scales) {
     if (!fits(format, row.size(), codes.size(), scales.size())) return std::nullopt;
     return encode_sum(format, row.data(), row.size(), bytes_of(codes), bytes_of(scales));
+}
+
+std::optional<uint32_t> encode_bytes(RowFormat format, size_t elements, size_t offset,
+                                     std::span<const uint16_t> range, std::span<std::byte> out) {
+    const size_t all_codes = code_bytes(format, elements);
+    const size_t row_bytes = all_codes + scale_bytes(format, elements);
+    if (code_bits(format) == 0 || offset > row_bytes || out.size() > row_bytes - offset) return std::nullopt;
+    const auto [first, last] = elements_behind(format, elements, offset, out.size());
+    if (range.size() != last - first) return std::nullopt;
+    uint32_t non_finite = 0;
+    for (size_t at = first; at < last; at += quantise_block) {
+        const size_t count = std::min(quantise_block, last - at);
+        std::array<std::byte, quantise_block * sizeof(float)> codes;
+        std::array<std::byte, sizeof(float)> scale;
+        const std::span block_codes = std::span(codes).first(code_bytes(format, count));
+        const std::span block_scale = std::span(scale).first(block_scale_bytes(format));
+        const size_t codes_offset = code_bytes(format, at);
+        const uint32_t spoilt =
+            encode(format, range.data() + (at - first), count, bytes_of(block_codes), bytes_of(block_scale));
+        if (codes_offset >= offset && codes_offset - offset < out.size()) non_finite += spoilt;
+        copy_overlap(block_codes, codes_offset, out, offset);
+        copy_overlap(block_scale, all_codes + scale_bytes(format, at), out, offset);
+    }
+    return non_finite;
 }
 
 bool decode_row(const EncodedRow& row, std::span<float> out) { return decode_for(Use::store, row, 0, out); }

@@ -106,6 +106,7 @@ plait_status plait_ep_combine(plait_ep_handle* handle, const plait_ep_combine_ar
         combine.handle = *handle->dispatched;
         combine.timeout_us = given.value().timeout_us;
         combine.x = view_of(given.value().x);
+        combine.x_scales = view_of(given.value().x_scales);
         combine.combined_x = view_of(given.value().combined_x);
         combine.topk_weights = view_of(given.value().topk_weights);
         auto made = std::make_unique<plait_ep_call>();

@@ -34,6 +34,10 @@ inline EpConfig config_of(const plait_ep_config& given) {
     config.spray_policy = static_cast<SprayPolicy>(narrow<std::uint8_t>(given.spray_policy));
     config.bootstrap_timeout_ns = given.bootstrap_timeout_ns;
     config.mode = static_cast<EpMode>(narrow<std::uint8_t>(given.mode));
+    config.combine_format = static_cast<RowFormat>(narrow<std::uint8_t>(given.combine_format));
+    config.partial_format = static_cast<RowFormat>(narrow<std::uint8_t>(given.partial_format));
+    config.encode_dispatch = given.encode_dispatch != 0;
+    config.encode_combine = given.encode_combine != 0;
     return config;
 }
 
@@ -77,6 +81,7 @@ inline plait_ep_completion completion_of(const EpCompletion& completion) {
     given.aligned_rows_per_local_expert = array(completion.aligned_rows_per_local_expert);
     given.rows_per_source = array(completion.rows_per_source);
     given.ranks = static_cast<std::uint32_t>(completion.rows_per_source.size());
+    given.non_finite = completion.non_finite;
     given.failed_ranks = mask_of(completion.failed_ranks);
     given.rows_per_source_and_expert = array(completion.rows_per_source_and_expert);
     return given;

@@ -265,6 +265,7 @@ Result<EpCompletion> EpCalls::read_result(const EpCallState& call, Status status
                                                " were possible"};
     completion.received_rows = result.received_rows;
     completion.missing_rows = result.missing_rows;
+    completion.non_finite = result.non_finite;
     completion.failed_ranks = mask_of(result);
     if (call.opcode == regmap::EpOpcode::dispatch) {
         completion.rows_per_local_expert =

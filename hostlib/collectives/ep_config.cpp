@@ -10,15 +10,38 @@
 namespace plait {
 namespace {
 
-constexpr std::uint64_t bf16_bytes = 2;
-
 Error invalid(std::string message) { return {Status::invalid_parameter, std::move(message)}; }
 
+constexpr const char* encoded_formats = "e4m3_f32, e4m3_ue8m0, e5m2_f32, e5m2_ue8m0, logfmt8 or logfmt10";
+
+Result<void> check_known(const char* field, RowFormat format) {
+    if (is_known(format)) return {};
+    return invalid(std::string(field) + " is " + std::to_string(static_cast<unsigned>(format)) +
+                   ", expected bf16, f32, " + encoded_formats);
+}
+
+/// What is to be encoded must not be BF16 afterwards.
+Result<void> check_encoded(const char* flag, bool is_set, const char* field, RowFormat format) {
+    if (!is_set || (format != RowFormat::bf16 && format != RowFormat::f32)) return {};
+    return invalid(std::string(flag) + " is set, but " + field + " is " + name(format) + ", expected " +
+                   encoded_formats);
+}
+
+Result<void> check_formats(const EpConfig& config) {
+    if (auto checked = check_known("dispatch_format", config.dispatch_format); !checked) return checked;
+    if (auto checked = check_known("combine_format", config.combine_format); !checked) return checked;
+    if (auto checked = check_known("partial_format", config.partial_format); !checked) return checked;
+    if (config.dispatch_format == RowFormat::f32)
+        return invalid(std::string("dispatch_format is f32, expected bf16, ") + encoded_formats);
+    if (auto checked = check_encoded("encode_dispatch", config.encode_dispatch, "dispatch_format",
+                                     config.dispatch_format);
+        !checked)
+        return checked;
+    return check_encoded("encode_combine", config.encode_combine, "combine_format", config.combine_format);
+}
+
 Result<void> check_rows(const EpConfig& config) {
-    if (config.dispatch_format != RowFormat::bf16 && config.dispatch_format != RowFormat::e4m3_f32)
-        return invalid("dispatch_format is " + std::to_string(static_cast<unsigned>(config.dispatch_format)) +
-                       ", expected bf16 or e4m3_f32");
-    if (config.combine_format != RowFormat::bf16) return invalid("combine_format: expected bf16");
+    if (auto checked = check_formats(config); !checked) return checked;
     if (!is_known(config.entry_policy))
         return invalid("entry_policy is " + std::to_string(static_cast<unsigned>(config.entry_policy)) +
                        ", expected same_index, spread, target or balanced");
@@ -27,9 +50,37 @@ Result<void> check_rows(const EpConfig& config) {
                        ", expected normal or low_latency");
     if (auto checked = check_range("hidden", config.hidden, regmap::min_hidden, regmap::max_hidden); !checked)
         return checked;
-    return config.dispatch_format == RowFormat::bf16
-               ? check_multiple("hidden", config.hidden, "64 elements", 64)
-               : check_multiple("hidden", config.hidden, "a block of e4m3_f32", regmap::scale_block_elements);
+    return check_multiple("hidden", config.hidden, "64 elements", 64);
+}
+
+/// The most elements that fit into so many bytes: whole blocks, where the format has any.
+std::uint64_t elements_that_fit(RowFormat format, std::uint64_t bytes) {
+    if (block_scale_bytes(format) == 0) return bytes * 8 / code_bits(format);
+    constexpr std::uint32_t block = regmap::scale_block_elements;
+    return bytes / (code_bytes(format, block) + block_scale_bytes(format)) * block;
+}
+
+/// A row of a combine goes in parts that fit a packet in both formats and begin on blocks where there are
+/// any.
+Result<void> check_parts(const EpConfig& config) {
+    std::uint64_t part = std::min(elements_that_fit(config.combine_format, config.mtu_bytes),
+                                  elements_that_fit(config.partial_format, config.mtu_bytes));
+    if (block_scale_bytes(config.combine_format) + block_scale_bytes(config.partial_format) != 0)
+        part -= part % regmap::scale_block_elements;
+    if (part != 0 && (config.hidden + part - 1) / part <= regmap::max_row_parts) return {};
+    return invalid("mtu_bytes is " + std::to_string(config.mtu_bytes) + ": a row of " +
+                   std::to_string(config.hidden) + " elements, contributions " + name(config.combine_format) +
+                   " and partial rows " + name(config.partial_format) + ", takes parts of " +
+                   std::to_string(part) + " elements, expected at most " +
+                   std::to_string(regmap::max_row_parts) + " parts");
+}
+
+RowFormat x_format(const EpConfig& config) {
+    return config.encode_dispatch ? RowFormat::bf16 : config.dispatch_format;
+}
+
+RowFormat outputs_format(const EpConfig& config) {
+    return config.encode_combine ? RowFormat::bf16 : config.combine_format;
 }
 
 Result<void> check_pairs(const EpConfig& config) {
@@ -66,7 +117,7 @@ struct BufferRule {
 Result<void> place_buffers(std::span<const BufferRule> rules) {
     for (const BufferRule& rule : rules) {
         if (rule.bytes_a_row == 0 && !rule.view.empty())
-            return invalid(std::string(rule.name) + " is given, but the group's rows have no scales");
+            return invalid(std::string(rule.name) + " is given, but its rows have no scales");
         const std::uint64_t needed = rule.rows * rule.bytes_a_row;  // at most 2^32 rows of 2^15 bytes
         if (rule.view.empty() && (rule.optional || needed == 0)) continue;
         if (rule.view.length_bytes < needed)
@@ -111,6 +162,7 @@ Result<void> check_config(const EpConfig& config, std::uint32_t ranks) {
     if (auto checked = check_range("handles", config.handles, 1, regmap::max_handles); !checked)
         return checked;
     if (auto checked = check_pairs(config); !checked) return checked;
+    if (auto checked = check_parts(config); !checked) return checked;
     const std::uint32_t counts_bytes = std::min<std::uint32_t>(config.mtu_bytes, regmap::max_control_bytes);
     return check_range("experts of a rank", config.experts / ranks, 1,
                        (counts_bytes - regmap::counts_fixed_bytes) / regmap::counts_expert_bytes);
@@ -139,24 +191,17 @@ regmap::GroupParameters group_parameters(const EpConfig& config, std::uint32_t r
     parameters.combine_format = config.combine_format;
     parameters.entry_policy = config.entry_policy;
     parameters.mode = config.mode;
+    parameters.partial_format = config.partial_format;
+    parameters.flags = (config.encode_dispatch ? regmap::group_encode_dispatch : 0) |
+                       (config.encode_combine ? regmap::group_encode_combine : 0);
     parameters.handles = config.handles;
     parameters.first_device = first_device;
     parameters.mtu_bytes = config.mtu_bytes;
     return parameters;
 }
 
-std::uint64_t row_bytes(const EpConfig& config) {
-    return std::uint64_t{config.hidden} * (config.dispatch_format == RowFormat::bf16 ? bf16_bytes : 1);
-}
-
 std::uint64_t expert_slots(const EpConfig& config) {
     return std::uint64_t{config.experts} * config.max_tokens;
-}
-
-std::uint64_t scale_bytes(const EpConfig& config) {
-    return config.dispatch_format == RowFormat::bf16
-               ? 0
-               : config.hidden / regmap::scale_block_elements * sizeof(float);
 }
 
 Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const DispatchArguments& arguments,
@@ -192,16 +237,19 @@ Result<regmap::EpRequest> dispatch_request(const EpConfig& config, const Dispatc
     const BufferView none;
     const BufferView& topk_idx = cached_tokens ? none : a.topk_idx;
     const std::uint64_t tokens = a.tokens;
+    const std::uint32_t hidden = config.hidden;
     const std::uint64_t ids = config.topk * sizeof(std::int64_t);
     const std::uint64_t weights = config.topk * sizeof(float);
     const std::array rules = {
-        BufferRule{"x", a.x, request.x, tokens, row_bytes(config), false},
-        BufferRule{"x_scales", a.x_scales, request.x_scales, tokens, scale_bytes(config), false},
+        BufferRule{"x", a.x, request.x, tokens, code_bytes(x_format(config), hidden), false},
+        BufferRule{"x_scales", a.x_scales, request.x_scales, tokens, scale_bytes(x_format(config), hidden),
+                   false},
         BufferRule{"topk_idx", topk_idx, request.topk_idx, tokens, ids, cached_tokens.has_value()},
         BufferRule{"topk_weights", a.topk_weights, request.topk_weights, tokens, weights, true},
-        BufferRule{"recv_x", a.recv_x, request.recv_x, capacity, row_bytes(config), false},
-        BufferRule{"recv_x_scales", a.recv_x_scales, request.recv_x_scales, capacity, scale_bytes(config),
+        BufferRule{"recv_x", a.recv_x, request.recv_x, capacity, code_bytes(config.dispatch_format, hidden),
                    false},
+        BufferRule{"recv_x_scales", a.recv_x_scales, request.recv_x_scales, capacity,
+                   scale_bytes(config.dispatch_format, hidden), false},
         BufferRule{"recv_topk_idx", a.recv_topk_idx, request.recv_topk_idx, capacity, ids, true},
         BufferRule{"recv_topk_weights", a.recv_topk_weights, request.recv_topk_weights, capacity, weights,
                    true},
@@ -217,16 +265,19 @@ Result<regmap::EpRequest> combine_request(const EpConfig& config, const CombineA
     regmap::EpRequest request;
     request.opcode = regmap::EpOpcode::combine;
     request.timeout_us = arguments.timeout_us;
-    const std::uint64_t bytes = config.hidden * bf16_bytes;
-    const std::uint64_t weights = config.topk * sizeof(float);
+    const RowFormat x = outputs_format(config);
     const bool expert_major = config.mode == EpMode::low_latency;
+    const std::uint64_t rows = expert_major ? expert_slots(config) : received_rows;
     if (!expert_major && !arguments.topk_weights.empty())
         return invalid("topk_weights is given, only a low-latency combine is weighted");
     const std::array rules = {
-        BufferRule{"x", arguments.x, request.x, expert_major ? expert_slots(config) : received_rows, bytes,
+        BufferRule{"x", arguments.x, request.x, rows, code_bytes(x, config.hidden), false},
+        BufferRule{"x_scales", arguments.x_scales, request.x_scales, rows, scale_bytes(x, config.hidden),
                    false},
-        BufferRule{"topk_weights", arguments.topk_weights, request.topk_weights, tokens, weights, true},
-        BufferRule{"combined_x", arguments.combined_x, request.recv_x, tokens, bytes, false},
+        BufferRule{"topk_weights", arguments.topk_weights, request.topk_weights, tokens,
+                   config.topk * sizeof(float), true},
+        BufferRule{"combined_x", arguments.combined_x, request.recv_x, tokens,
+                   code_bytes(RowFormat::bf16, config.hidden), false},
     };
     if (auto placed = place_buffers(rules); !placed) return placed.error();
     return request;

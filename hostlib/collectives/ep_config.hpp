@@ -17,12 +17,6 @@ Result<void> check_device(const EpConfig& config, std::uint32_t ranks, const Dev
 regmap::GroupParameters group_parameters(const EpConfig& config, std::uint32_t rank, std::uint32_t ranks,
                                          std::uint32_t first_device);
 
-/// Bytes of one row of x or recv_x, scales apart.
-std::uint64_t row_bytes(const EpConfig& config);
-
-/// Bytes of one row's scales; 0 for bf16.
-std::uint64_t scale_bytes(const EpConfig& config);
-
 /// Low latency: rows that the outputs of a dispatch hold.
 std::uint64_t expert_slots(const EpConfig& config);
 

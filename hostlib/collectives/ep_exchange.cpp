@@ -3,9 +3,10 @@
 namespace plait {
 namespace {
 
-constexpr std::array<const char*, 12> parameter_names = {
-    "ranks_per_node", "experts",      "topk",    "hidden",    "max_tokens",     "dispatch_format",
-    "combine_format", "entry_policy", "handles", "mtu_bytes", "window_packets", "mode"};
+constexpr std::array<const char*, 15> parameter_names = {
+    "ranks_per_node",  "experts",        "topk",           "hidden",          "max_tokens",
+    "dispatch_format", "combine_format", "entry_policy",   "handles",         "mtu_bytes",
+    "window_packets",  "mode",           "partial_format", "encode_dispatch", "encode_combine"};
 
 std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
 
@@ -32,7 +33,9 @@ GroupIdentity identity_of(const EpConfig& config, std::uint32_t device_number, S
         {config.ranks_per_node, config.experts, config.topk, config.hidden, config.max_tokens,
          static_cast<std::uint32_t>(config.dispatch_format),
          static_cast<std::uint32_t>(config.combine_format), static_cast<std::uint32_t>(config.entry_policy),
-         config.handles, config.mtu_bytes, config.window_packets, static_cast<std::uint32_t>(config.mode)}};
+         config.handles, config.mtu_bytes, config.window_packets, static_cast<std::uint32_t>(config.mode),
+         static_cast<std::uint32_t>(config.partial_format), config.encode_dispatch ? 1U : 0U,
+         config.encode_combine ? 1U : 0U}};
 }
 
 Result<void> check_statuses(std::span<const std::uint32_t> statuses) {

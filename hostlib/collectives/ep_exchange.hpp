@@ -18,7 +18,7 @@ struct GroupIdentity {
     std::uint32_t regmap_version = 0;
     std::uint32_t status = 0;  ///< Not ok: this rank cannot take part.
     std::uint32_t device_number = 0;
-    std::array<std::uint32_t, 12> parameters{};  ///< In the order of `parameter_names`.
+    std::array<std::uint32_t, 15> parameters{};  ///< In the order of `parameter_names`.
 };
 
 /// A queue pair of one rank towards another; {0, 0} for ranks of the own node.

@@ -37,6 +37,7 @@ class Enum:
     width: int
     values: list  # of Constant
     doc: str
+    properties: dict = field(default_factory=dict)  # name -> what each value has, in order
 
     @property
     def size(self):
@@ -210,12 +211,20 @@ def read_enum(table):
     width = table.integer("width", 8, 32)
     if width not in (8, 16, 32):
         table.fail(f"`width` = {width} must be 8, 16 or 32")
+    properties = {}
+    for key in table.take("properties", list, []):
+        if not isinstance(key, str) or not SNAKE.fullmatch(key) or key in RESERVED_WORDS:
+            table.fail(f"property `{key}` must be snake_case and no reserved word")
+        properties[key] = []
     values = []
     for child in table.children("values", "value"):
-        values.append(child.done(Constant(child.snake(), child.integer("value", 0, 2**width - 1), child.doc())))
+        value = Constant(child.snake(), child.integer("value", 0, 2**width - 1), child.doc())
+        for key, numbers in properties.items():
+            numbers.append(child.integer(key, 0, 2**32 - 1))
+        values.append(child.done(value))
     no_duplicates(table.where, [v.name for v in values], "value name")
     no_duplicates(table.where, [v.value for v in values], "value")
-    return table.done(Enum(name, width, values, table.doc()))
+    return table.done(Enum(name, width, values, table.doc(), properties))
 
 
 def read_record(table):

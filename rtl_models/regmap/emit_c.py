@@ -17,6 +17,9 @@ def emit_enum(e):
     lines = comment(e.doc) + [f"typedef uint32_t plait_{prefix};"]
     for v in e.values:
         lines += define(f"{prefix}_{v.name}", v.value, v.doc)
+    for key, numbers in e.properties.items():
+        for v, number in zip(e.values, numbers):
+            lines += define(f"{prefix}_{v.name}_{key}", number, "")
     return lines + [""]
 
 

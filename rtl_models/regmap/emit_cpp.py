@@ -32,8 +32,12 @@ def emit_enum(e):
     lines += ["    }", "    return \"unknown\";", "}",
               f"constexpr bool is_known({e.name} value) {{", "    switch (value) {"]
     lines += [f"        case {e.name}::{v.name}:" for v in e.values]
-    lines += ["            return true;", "    }", "    return false;", "}", ""]
-    return lines
+    lines += ["            return true;", "    }", "    return false;", "}"]
+    for key, numbers in e.properties.items():
+        lines += ["/// 0 for a value that is not known.", f"constexpr std::uint32_t {key}({e.name} value) {{", "    switch (value) {"]
+        lines += [f"        case {e.name}::{v.name}: return {number};" for v, number in zip(e.values, numbers)]
+        lines += ["    }", "    return 0;", "}"]
+    return lines + [""]
 
 
 def emit_record(r):

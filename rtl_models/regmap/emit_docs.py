@@ -42,8 +42,9 @@ def emit_header(h):
 
 
 def emit_enum(e):
-    rows = [(f"0x{v.value:02x}", f"`{v.name}`", v.doc) for v in e.values]
-    return section(e.name, e, f"{e.width} bits.") + table(("value", "name", "meaning"), rows)
+    rows = [(f"0x{v.value:02x}", f"`{v.name}`", *numbers, v.doc)
+            for v, *numbers in zip(e.values, *e.properties.values())]
+    return section(e.name, e, f"{e.width} bits.") + table(("value", "name", *e.properties, "meaning"), rows)
 
 
 def emit(description):

@@ -40,7 +40,11 @@ def emit_enum(e):
     for i, v in enumerate(e.values):
         comma = "," if i + 1 < len(e.values) else ""
         lines.append(f"        {prefix}_{v.name.upper()} = {e.width}'d{v.value}{comma}")
-    return lines + [f"    }} {snake_case(e.name)}_e;", ""]
+    lines.append(f"    }} {snake_case(e.name)}_e;")
+    for key, numbers in e.properties.items():
+        for v, number in zip(e.values, numbers):
+            lines.append(f"    localparam int unsigned {prefix}_{v.name.upper()}_{key.upper()} = {number};")
+    return lines + [""]
 
 
 def record_field(f):

@@ -36,6 +36,21 @@ constexpr uint64_t latest_fault_us = 400;
 constexpr uint64_t longest_outage_us = 1000;
 constexpr uint64_t longest_flapping_us = 2000;
 
+// Half of the groups as most are, the others with any format anywhere.
+std::string formats(Draw& draw) {
+    constexpr const char* any[] = {"e4m3_f32", "e4m3_ue8m0", "e5m2_f32", "e5m2_ue8m0", "logfmt8", "logfmt10"};
+    const auto line = [](const char* key, auto value) { return fmt::format("{} = {}\n", key, value); };
+    const auto quoted = [](const char* format) { return fmt::format("\"{}\"", format); };
+    if (draw.one_in(2)) return line("dispatch_format", quoted(draw.of({"e4m3_f32", "bf16"})));
+    std::string text = line("dispatch_format", quoted(draw.of(any)));
+    text += line("encode_dispatch", draw.one_in(2));
+    if (draw.one_in(2)) {
+        text += line("combine_format", quoted(draw.of(any)));
+        text += line("encode_combine", draw.one_in(2));
+    }
+    return text + line("partial_format", quoted(draw.one_in(4) ? "f32" : draw.of(any)));
+}
+
 std::string workload(Draw& draw, const Shape& shape) {
     const uint64_t experts = shape.devices() * draw.between(1, 4);
     const uint64_t topk = draw.between(1, std::min<uint64_t>(experts, 8));
@@ -44,12 +59,12 @@ std::string workload(Draw& draw, const Shape& shape) {
     std::string text =
         fmt::format("\n[workload]\nkind = \"ep\"\ntimeout_us = {}\n", draw.between(15, 50) * 1000);
     text += fmt::format("tokens = {}\nhidden = {}\nexperts = {}\ntopk = {}\n",
-                        draw.one_in(10) ? draw.below(3) : draw.between(1, 96), 128 * draw.between(1, 16),
+                        draw.one_in(10) ? draw.below(3) : draw.between(1, 96), 64 * draw.between(2, 32),
                         experts, topk);
-    text +=
-        fmt::format("dispatch_format = \"{}\"\nentry_policy = \"{}\"\nrouting = \"{}\"\n",
-                    draw.of({"e4m3_f32", "bf16"}), draw.of({"same_index", "spread", "target", "balanced"}),
-                    draw.of({"uniform", "skewed", groups ? "grouped" : "uniform"}));
+    text += fmt::format("entry_policy = \"{}\"\nrouting = \"{}\"\n",
+                        draw.of({"same_index", "spread", "target", "balanced"}),
+                        draw.of({"uniform", "skewed", groups ? "grouped" : "uniform"}));
+    text += formats(draw);
     const bool low_latency = draw.one_in(3);
     if (low_latency)
         text +=

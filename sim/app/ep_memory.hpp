@@ -8,6 +8,8 @@
 
 #include <plait/ep.hpp>
 #include <plait/sim/app/activations.hpp>
+#include <plait/sim/app/combine_reference.hpp>
+#include <plait/sim/app/encoded_rows.hpp>
 #include <plait/sim/app/ep_reference.hpp>
 #include <plait/sim/app/world.hpp>
 
@@ -23,6 +25,11 @@ struct EpBatch {
     EpShape shape;
     std::vector<ExpectedReceive> expected;  ///< Of each rank.
     Activations activations;
+    EncodedRows bf16;            ///< What ranks give to the device to encode.
+    EncodedRows dispatched;      ///< Of dispatch_format,
+    EncodedRows contributions;   ///< and of combine_format.
+    const EncodedRows& x;        ///< What ranks give to dispatch,
+    const EncodedRows& outputs;  ///< and to combine.
     CombineReference combine;
     uint32_t number = 0;
 };
@@ -39,17 +46,14 @@ std::span<T> elements(std::span<std::byte> bytes) {
 /// as long as the run: packets with them may be under way when the rank's program has ended.
 class EpInputs {
   public:
-    EpInputs(const World& world, const EpBatch& batch, uint32_t rank);
+    EpInputs(const EpBatch& batch, uint32_t rank) : batch_(batch), rank_(rank) {}
     EpInputs(const EpInputs&) = delete;
     EpInputs& operator=(const EpInputs&) = delete;
 
-    uint32_t data_bytes() const { return data_bytes_; }      ///< Of a row of a dispatch,
-    uint32_t scale_bytes() const { return scale_bytes_; }    ///< of its scales,
-    uint32_t output_bytes() const { return output_bytes_; }  ///< and of a row of a combine.
-
     ReadHandler x();
-    ReadHandler scales();
+    ReadHandler x_scales();
     ReadHandler outputs();
+    ReadHandler output_scales();
 
     /// Sources that the dispatch left out: the slots after theirs moved down.
     void leave_out(const RankMask& sources) { absent_ = sources; }
@@ -58,16 +62,12 @@ class EpInputs {
     RowSource row_at(uint64_t slot) const;
 
   private:
-    void produce_x(uint64_t offset, std::span<std::byte> out) const;
-    void produce_scales(uint64_t offset, std::span<std::byte> out) const;
-    void produce_outputs(uint64_t offset, std::span<std::byte> out) const;
+    RowName x_name(uint64_t token) const;
+    RowName output_name(uint64_t slot) const;
     uint32_t serving(uint64_t slot) const;
 
     const EpBatch& batch_;
     const uint32_t rank_;
-    const uint32_t data_bytes_;
-    const uint32_t scale_bytes_;
-    const uint32_t output_bytes_;
     RankMask absent_;
 };
 
@@ -86,10 +86,15 @@ class EpMemory {
     bool check_dispatch(const EpCompletion& completion);
     bool check_combine(const EpCompletion& completion);
 
+    /// Adds up how far the combined rows that have come since the last time were off, of every 16th token.
+    void take_error(PhaseOutcome& phase);
+
   private:
     static EpMemory& self(void* object) { return *static_cast<EpMemory*>(object); }
     void check_x(uint64_t offset, std::span<const std::byte> in);
     void check_scales(uint64_t offset, std::span<const std::byte> in);
+    template <class Fill>
+    void check_received(uint64_t offset, std::span<const std::byte> in, uint32_t row_bytes, Fill&& fill);
     void check_combined(uint64_t offset, std::span<const std::byte> in);
 
     void fill_topk();
@@ -98,6 +103,7 @@ class EpMemory {
     template <class Matches>
     bool matches_row(uint64_t slot, Matches&& matches) const;
     bool lacks_only_what_died(uint32_t token, std::span<const uint16_t> part, uint32_t offset) const;
+    void measure_error(uint32_t token, std::span<const uint16_t> part, uint32_t offset);
     void check_names(const char* call, const EpCompletion& completion) const;
     void check_slots(const EpCompletion& completion);
     uint64_t source_of(uint32_t slot) const;
@@ -112,14 +118,14 @@ class EpMemory {
     Driver& driver_;
     const ExpectedReceive& expected_;
     const uint32_t tokens_;
-    const uint32_t data_bytes_;
-    const uint32_t scale_bytes_;
-    const uint32_t output_bytes_;
+    const uint32_t combined_bytes_;  // of a row
     const bool is_expert_major_;
     const uint32_t capacity_;
     std::vector<uint32_t> row_bytes_arrived_;       // of each slot
     std::vector<uint32_t> combined_bytes_arrived_;  // of each token
-    BufferView x_, x_scales_, recv_x_, recv_x_scales_, outputs_, combined_;
+    double error_energy_ = 0;
+    double exact_energy_ = 0;
+    BufferView x_, x_scales_, recv_x_, recv_x_scales_, outputs_, output_scales_, combined_;
     RegisteredMemory topk_idx_, topk_weights_, recv_topk_idx_, recv_topk_weights_, recv_source_;
 };
 

@@ -30,10 +30,10 @@ WireSize row_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t mtu_bytes, u
     return scale_out_size(packet, row_bytes, mtu_bytes);
 }
 
-WireSize partial_size(uint32_t row_bytes, uint32_t mtu_bytes) {
+WireSize partial_size(uint32_t part_bytes) {
     Packet packet;
     packet.opcode = Opcode::mp_ep_partial;
-    return scale_out_size(packet, row_bytes, mtu_bytes);
+    return scale_out_size(packet, part_bytes, part_bytes);
 }
 
 WireSize scale_up_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t part_bytes, uint32_t choices) {

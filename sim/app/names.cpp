@@ -38,9 +38,7 @@ std::string_view name_of(regmap::EpMode mode) {
     return mode == regmap::EpMode::normal ? "normal" : "low_latency";
 }
 
-std::string_view name_of(regmap::RowFormat format) {
-    return format == regmap::RowFormat::bf16 ? "bf16" : "e4m3_f32";
-}
+std::string_view name_of(regmap::RowFormat format) { return regmap::name(format); }
 
 std::string_view name_of(regmap::SprayPolicy policy) {
     switch (policy) {

@@ -1,7 +1,6 @@
 #include <plait/sim/app/plan.hpp>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <numeric>
 
@@ -9,6 +8,7 @@
 
 #include <plait/sim/app/ep_reference.hpp>
 #include <plait/sim/app/framing.hpp>
+#include <plait/sim/app/scenario_sections.hpp>
 
 namespace plait::sim {
 namespace {
@@ -39,20 +39,27 @@ double hottest(const Links& links) {
 }
 
 void set_floor(const Scenario& scenario, PhasePlan& phase) {
-    const std::array<std::pair<const char*, const Links*>, 4> kinds{
-        {{"scale_out_transmit", &phase.loads.scale_out_transmit},
-         {"scale_out_receive", &phase.loads.scale_out_receive},
-         {"scale_up_transmit", &phase.loads.scale_up_transmit},
-         {"scale_up_receive", &phase.loads.scale_up_receive}}};
-    for (size_t kind = 0; kind < kinds.size(); ++kind) {
-        const auto& [name, links] = kinds[kind];
-        const double rate = kind < 2 ? scale_out_bytes_per_us(scenario) : scale_up_bytes_per_us(scenario);
-        const double time_us = hottest(*links) / rate;
+    struct Kind {
+        const char* name;
+        const Links& links;
+        double rate;  // bytes a microsecond
+    };
+    const double scale_out = scale_out_bytes_per_us(scenario);
+    const double scale_up = scale_up_bytes_per_us(scenario);
+    const double host = scenario.host_interface.rate_gbytes_per_s * 1000.0;
+    const Kind kinds[] = {{"scale_out_transmit", phase.loads.scale_out_transmit, scale_out},
+                          {"scale_out_receive", phase.loads.scale_out_receive, scale_out},
+                          {"scale_up_transmit", phase.loads.scale_up_transmit, scale_up},
+                          {"scale_up_receive", phase.loads.scale_up_receive, scale_up},
+                          {"host_read", phase.loads.host_read, host},
+                          {"host_write", phase.loads.host_write, host}};
+    for (const auto& [name, links, rate] : kinds) {
+        const double time_us = hottest(links) / rate;
         if (time_us <= phase.floor_us) continue;
         phase.floor_us = time_us;
         phase.hottest_link =
             fmt::format("{} of device {}", name,
-                        std::distance(links->begin(), std::max_element(links->begin(), links->end())));
+                        std::distance(links.begin(), std::max_element(links.begin(), links.end())));
     }
     phase.scale_out_bytes = total(phase.loads.scale_out_transmit);
     phase.scale_up_bytes = total(phase.loads.scale_up_transmit);
@@ -77,6 +84,21 @@ struct PublishedTimes {
 constexpr std::array<PublishedTimes, 6> low_latency_published{
     {{8, 77, 114}, {16, 118, 195}, {32, 155, 273}, {64, 173, 314}, {128, 192, 369}, {256, 194, 360}}};
 
+// What the packets of a dispatched row read of it. One that is encoded on its way reads the elements of its
+// codes, and all of them for its scales.
+uint64_t bytes_read_of_row(const Scenario& scenario) {
+    const EpWorkload& ep = scenario.ep;
+    const uint32_t row_bytes = dispatch_row_bytes(ep);
+    if (!ep.encode_dispatch) return row_bytes;
+    uint64_t elements = 0;
+    for (uint32_t offset = 0; offset < row_bytes; offset += scenario.scale_out.mtu_bytes) {
+        const uint32_t length = std::min(scenario.scale_out.mtu_bytes, row_bytes - offset);
+        const auto [first, last] = engines::elements_behind(ep.dispatch_format, ep.hidden, offset, length);
+        elements += last - first;
+    }
+    return 2 * elements;
+}
+
 // Sums up dispatch and combine of one routing, row by row.
 class EpPlanner {
   public:
@@ -85,14 +107,21 @@ class EpPlanner {
           shape_(shape),
           mtu_(scenario.scale_out.mtu_bytes),
           dispatch_bytes_(dispatch_row_bytes(scenario.ep)),
-          combine_bytes_(combine_row_bytes(scenario.ep)),
-          partial_(partial_size(combine_bytes_, mtu_)),
+          dispatch_read_bytes_(bytes_read_of_row(scenario)),
+          output_bytes_(firmware::encoded_bytes(
+              scenario.ep.encode_combine ? regmap::RowFormat::bf16 : scenario.ep.combine_format,
+              scenario.ep.hidden)),
+          group_(combine_group(scenario)),
           mode_(scenario.ep.mode),
-          contribution_(scale_up_size(mode_, combine_bytes_,
-                                      std::min(scenario.device.accumulator_elements * 2, mtu_), 0)),
           dispatch_copies_(shape.ranks),
           combine_copies_(shape.ranks) {
         for (auto* phase : {&dispatch_, &combine_}) phase->loads = LinkLoads(shape.ranks);
+        for (uint32_t part = 0; part < group_.parts; ++part) {
+            partial_ += partial_size(firmware::partial_bytes(group_, part));
+            const uint32_t elements = firmware::part_length(group_, part);
+            const uint32_t bytes = firmware::encoded_bytes(scenario.ep.combine_format, elements);
+            contribution_ += scale_up_size(mode_, bytes, bytes, 0);
+        }
         dispatch_.name = "dispatch";
         combine_.name = "combine";
     }
@@ -101,6 +130,12 @@ class EpPlanner {
         const bool leaves_node = row.node != shape_.node_of(source);
         const auto targets = static_cast<uint32_t>(row.targets.size());
         if (leaves_node) add_scale_out(source, row, targets);
+        dispatch_.loads.host_read[source] += dispatch_read_bytes_;
+        for (const uint32_t target : row.targets) {
+            const uint64_t rows = contributions_of(row, target);
+            dispatch_.loads.host_write[target] += rows * dispatch_bytes_;
+            combine_.loads.host_read[target] += rows * output_bytes_;
+        }
         const uint64_t copy = scale_up_size(mode_, dispatch_bytes_, mtu_, choices_of(row)).bytes;
         for (const uint32_t target : row.targets) {
             if (target == row.entry) continue;
@@ -117,6 +152,8 @@ class EpPlanner {
         dispatch_copies_[row.entry] += fewest * copy;
         combine_copies_[row.entry] += fewest * contribution_.bytes;
     }
+
+    void add_token(uint32_t source) { combine_.loads.host_write[source] += combined_row_bytes(scenario_.ep); }
 
     std::vector<PhasePlan> finish() {
         for (auto* phase : {&dispatch_, &combine_}) {
@@ -153,7 +190,7 @@ class EpPlanner {
         combine_.loads.scale_out_transmit[row.entry] += partial_.bytes;
         combine_.loads.scale_out_receive[source] += partial_.bytes;
         combine_.packets += partial_.packets;
-        combine_.payload_bytes += combine_bytes_;
+        combine_.payload_bytes += firmware::partial_row_bytes(group_);
         ++combine_.rows;
         // One copy for each target rank instead, each with the choices that live there: the choices divide
         // among them.
@@ -167,9 +204,11 @@ class EpPlanner {
     EpShape shape_;
     uint32_t mtu_;
     uint32_t dispatch_bytes_;
-    uint32_t combine_bytes_;
-    WireSize partial_;
+    uint64_t dispatch_read_bytes_;
+    uint64_t output_bytes_;
+    firmware::EpGroup group_;  // its rows
     regmap::EpMode mode_;
+    WireSize partial_;
     WireSize contribution_;
     Links dispatch_copies_;
     Links combine_copies_;
@@ -180,11 +219,10 @@ class EpPlanner {
 }  // namespace
 
 uint32_t dispatch_row_bytes(const EpWorkload& ep) {
-    return ep.dispatch_format == regmap::RowFormat::e4m3_f32 ? ep.hidden + ep.hidden / 128 * 4
-                                                             : 2 * ep.hidden;
+    return firmware::encoded_bytes(ep.dispatch_format, ep.hidden);
 }
 
-uint32_t combine_row_bytes(const EpWorkload& ep) { return 2 * ep.hidden; }
+uint32_t combined_row_bytes(const EpWorkload& ep) { return 2 * ep.hidden; }
 
 const PhasePlan* Plan::phase(std::string_view name, uint32_t micro_batch) const {
     for (const auto& phase : phases) {
@@ -201,6 +239,7 @@ std::vector<PhasePlan> plan_ep(const Scenario& scenario, const Routing& routing,
         EntryChooser chooser(shape, scenario.ep.entry_policy, source, routing);
         for (uint32_t token = 0; token < routing.tokens(source); ++token) {
             for (const auto& row : chooser.next(routing.experts_of(source, token))) planner.add(source, row);
+            planner.add_token(source);
         }
     }
     auto phases = planner.finish();
@@ -259,7 +298,8 @@ std::optional<double> published_us(const Scenario& scenario, std::string_view ph
     const bool low_latency = ep.mode == regmap::EpMode::low_latency;
     if (scenario.workload != WorkloadKind::ep || scenario.topology.gpus_per_node != 8 ||
         ep.tokens != (low_latency ? 128 : 4096) || ep.hidden != 7168 || ep.topk != 8 || ep.experts != 256 ||
-        ep.dispatch_format != regmap::RowFormat::e4m3_f32 || ep.micro_batches != 1) {
+        ep.dispatch_format != regmap::RowFormat::e4m3_f32 || ep.partial_format != regmap::RowFormat::bf16 ||
+        ep.micro_batches != 1) {
         return std::nullopt;
     }
     if (low_latency) {

@@ -1,6 +1,7 @@
 #include <plait/sim/app/report_figures.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace plait::sim {
@@ -51,6 +52,7 @@ PhaseFigures::PhaseFigures(const RunReport& run, const PhaseOutcome& phase) : pl
     }
     const auto naive = static_cast<double>(plan.scale_out_bytes_with_duplicates);
     if (naive > 0) saved_share = 1 - static_cast<double>(plan.scale_out_bytes) / naive;
+    if (phase.exact_energy > 0) noise = std::sqrt(phase.error_energy / phase.exact_energy);
 }
 
 FlowFigures::FlowFigures(const RunReport& run) {

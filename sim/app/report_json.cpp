@@ -52,6 +52,8 @@ Json phase_json(const RunReport& run, const PhaseOutcome& phase) {
     json["out_of_order_max"] = phase.out_of_order_max;
     json["latency_ns"] = latency_json(phase.latency);
     json["published_us"] = optional_us(figures.plan.published_us);
+    json["non_finite"] = phase.non_finite;
+    json["noise"] = figures.noise ? Json(rounded(*figures.noise, 1e6)) : Json(nullptr);
     return json;
 }
 
@@ -94,6 +96,10 @@ Json run_json(const RunReport& run) {
         json["mode"] = name_of(scenario.ep.mode);
         json["entry_policy"] = name_of(scenario.ep.entry_policy);
         json["dispatch_format"] = name_of(scenario.ep.dispatch_format);
+        json["combine_format"] = name_of(scenario.ep.combine_format);
+        json["partial_format"] = name_of(scenario.ep.partial_format);
+        json["encode_dispatch"] = scenario.ep.encode_dispatch;
+        json["encode_combine"] = scenario.ep.encode_combine;
         json["tokens"] = scenario.ep.tokens;
     } else {
         json["flows"] = flows_json(run);

@@ -67,13 +67,14 @@ Row phase_row(const RunReport& run, const PhaseOutcome& phase) {
             fmt::format("{}", phase.packets),
             fmt::format("{}", phase.retransmitted),
             fmt::format("{}", phase.out_of_order_max),
-            published ? fmt::format("{:.0f}", *published) : "-"};
+            published ? fmt::format("{:.0f}", *published) : "-",
+            figures.noise ? fmt::format("{:.3f} %", *figures.noise * 100) : "-"};
 }
 
 std::string phases_table(const Report& report) {
     std::vector<Row> rows{{"", "phase", "time us", "floor", "best floor", "efficiency", "GB/s a GPU",
                            "out MB a GPU", "up MB a GPU", "saved", "packets", "resent", "reordered",
-                           "published us"}};
+                           "published us", "noise"}};
     for (const auto& run : report.runs) {
         for (const auto& phase : run.outcome.phases) rows.push_back(phase_row(run, phase));
     }

@@ -77,6 +77,7 @@ void read_device(TableReader table, DeviceOptions& device) {
     table.integer("scale_out_pipes", device.scale_out_pipes, 1, 64);
     table.integer("scale_up_pipes", device.scale_up_pipes, 1, 64);
     table.integer("reduce_units", device.reduce_units, 1, 64);
+    table.integer("encode_units", device.encode_units, 1, 64);
     table.integer("transmit_pipe_ns", device.transmit_pipe_ns, 0, 1'000'000);
     table.integer("receive_pipe_ns", device.receive_pipe_ns, 0, 1'000'000);
     table.integer("packet_memory_bytes", device.packet_memory_bytes, 64 * 1024, 1U << 31);

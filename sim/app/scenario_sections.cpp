@@ -41,29 +41,32 @@ void read_routing(TableReader& table, const Scenario& scenario, EpWorkload& ep) 
 void check_device_limits(const TableReader& table, const Scenario& scenario) {
     const EpWorkload& ep = scenario.ep;
     const DeviceOptions& device = scenario.device;
-    firmware::EpGroup group;
-    group.parameters.ranks = static_cast<uint16_t>(scenario.ranks());
-    group.parameters.experts = static_cast<uint16_t>(ep.experts);
-    group.parameters.topk = static_cast<uint8_t>(ep.topk);
-    group.parameters.ranks_per_node = static_cast<uint8_t>(scenario.topology.gpus_per_node);
-    group.parameters.mode = ep.mode;
-    group.nodes = scenario.topology.nodes;
-    group.row_choices = std::min(ep.topk, ep.experts / group.nodes);
-    const uint32_t row_bytes = 2 * ep.hidden;
-    group.part_bytes = std::min({scenario.scale_out.mtu_bytes, device.accumulator_elements * 2, row_bytes});
-    group.parts = (row_bytes + group.part_bytes - 1) / group.part_bytes;
+    firmware::EpGroup group = combine_group(scenario);
+    if (group.parts == 0) {
+        table.fail(regmap::block_scale_bytes(ep.partial_format) != 0 ? "partial_format" : "combine_format",
+                   fmt::format("contributions \"{}\" and partial rows \"{}\" come in blocks of {} elements, "
+                               "expected scale_out.mtu_bytes and device.accumulator_elements that hold one",
+                               name_of(ep.combine_format), name_of(ep.partial_format),
+                               regmap::scale_block_elements));
+    }
     const uint32_t most_parts = std::min(regmap::max_row_parts, device.accumulators / 4);
     if (group.parts > most_parts) {
         table.fail(
             "hidden",
-            fmt::format("a row takes {} parts of {} bytes, expected at most {}: see scale_out.mtu_bytes, "
+            fmt::format("a row takes {} parts of {} elements, expected at most {}: see scale_out.mtu_bytes, "
                         "device.accumulator_elements and a quarter of device.accumulators",
-                        group.parts, group.part_bytes, most_parts));
+                        group.parts, group.part_elements, most_parts));
+    }
+    if (firmware::row_room(group) > device.accumulators) {
+        table.fail("hidden",
+                   fmt::format("the sums of a row take {} quarters of an accumulator, expected at most "
+                               "a quarter of all: device.accumulators = {}",
+                               firmware::row_room(group), device.accumulators));
     }
     if (!firmware::limit_packet_memory(group, device.packet_memory_bytes)) {
-        table.fail("hidden", fmt::format("rows of {} parts of {} bytes do not fit into the shares of "
+        table.fail("hidden", fmt::format("rows of {} parts of {} elements do not fit into the shares of "
                                          "device.packet_memory_bytes = {}, expected more of it",
-                                         group.parts, group.part_bytes, device.packet_memory_bytes));
+                                         group.parts, group.part_elements, device.packet_memory_bytes));
     }
     const uint32_t counts = firmware::counts_bytes(group.parameters);
     if (counts > std::min(scenario.scale_out.mtu_bytes, regmap::max_control_bytes)) {
@@ -74,9 +77,37 @@ void check_device_limits(const TableReader& table, const Scenario& scenario) {
     }
 }
 
+void read_formats(TableReader& table, EpWorkload& ep) {
+    using regmap::RowFormat;
+    const auto read = [&](const char* key, RowFormat& format) {
+        table.choice(key, format,
+                     {{"bf16", RowFormat::bf16},
+                      {"e4m3_f32", RowFormat::e4m3_f32},
+                      {"e4m3_ue8m0", RowFormat::e4m3_ue8m0},
+                      {"e5m2_f32", RowFormat::e5m2_f32},
+                      {"e5m2_ue8m0", RowFormat::e5m2_ue8m0},
+                      {"logfmt8", RowFormat::logfmt8},
+                      {"logfmt10", RowFormat::logfmt10},
+                      {"f32", RowFormat::f32}});
+    };
+    read("dispatch_format", ep.dispatch_format);
+    read("combine_format", ep.combine_format);
+    read("partial_format", ep.partial_format);
+    table.boolean("encode_dispatch", ep.encode_dispatch);
+    table.boolean("encode_combine", ep.encode_combine);
+    if (ep.dispatch_format == RowFormat::f32)
+        table.refuse("dispatch_format", "BF16 or less, for the experts: f32 is for sums");
+    const auto check = [&](const char* key, bool is_set, const char* of, RowFormat format) {
+        if (!is_set || firmware::is_encoded(format)) return;
+        table.fail(key,
+                   fmt::format("nothing to encode, expected {} that is neither \"bf16\" nor \"f32\"", of));
+    };
+    check("encode_dispatch", ep.encode_dispatch, "a dispatch_format", ep.dispatch_format);
+    check("encode_combine", ep.encode_combine, "a combine_format", ep.combine_format);
+}
+
 void read_ep(TableReader& table, Scenario& scenario) {
     using regmap::EntryPolicy;
-    using regmap::RowFormat;
     EpWorkload& ep = scenario.ep;
     table.choice("mode", ep.mode,
                  {{"normal", regmap::EpMode::normal}, {"low_latency", regmap::EpMode::low_latency}});
@@ -84,8 +115,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
     table.integer("hidden", ep.hidden, regmap::min_hidden, regmap::max_hidden);
     table.integer("experts", ep.experts, 1, regmap::max_experts);
     table.integer("topk", ep.topk, 1, regmap::max_topk);
-    table.choice("dispatch_format", ep.dispatch_format,
-                 {{"e4m3_f32", RowFormat::e4m3_f32}, {"bf16", RowFormat::bf16}});
+    read_formats(table, ep);
     table.choice("entry_policy", ep.entry_policy,
                  {{"same_index", EntryPolicy::same_index},
                   {"spread", EntryPolicy::spread},
@@ -107,11 +137,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
         table.fail("experts", fmt::format("{} experts on {} ranks, expected a multiple of the ranks",
                                           ep.experts, scenario.ranks()));
     }
-    const uint32_t block = ep.dispatch_format == RowFormat::e4m3_f32 ? regmap::scale_block_elements : 64;
-    if (ep.hidden % block != 0) {
-        table.refuse("hidden", fmt::format("a multiple of {} (dispatch_format = \"{}\")", block,
-                                           name_of(ep.dispatch_format)));
-    }
+    if (ep.hidden % 64 != 0) table.refuse("hidden", "a multiple of 64");
     check_device_limits(table, scenario);
     table.choice("weights_at", ep.weights_at_combine, {{"dispatch", false}, {"combine", true}});
     if (ep.mode == regmap::EpMode::normal) {
@@ -171,6 +197,28 @@ void read_flows(TableReader& table, Scenario& scenario) {
 }
 
 }  // namespace
+
+firmware::EpGroup combine_group(const Scenario& scenario) {
+    const EpWorkload& ep = scenario.ep;
+    firmware::EpGroup group;
+    regmap::GroupParameters& parameters = group.parameters;
+    parameters.ranks = scenario.ranks();
+    parameters.ranks_per_node = scenario.topology.gpus_per_node;
+    parameters.experts = ep.experts;
+    parameters.topk = ep.topk;
+    parameters.hidden = ep.hidden;
+    parameters.mtu_bytes = scenario.scale_out.mtu_bytes;
+    parameters.combine_format = ep.combine_format;
+    parameters.partial_format = ep.partial_format;
+    parameters.mode = ep.mode;
+    group.nodes = scenario.topology.nodes;
+    group.row_choices = std::min(ep.topk, ep.experts / group.nodes);
+    firmware::DeviceConfig config;
+    config.accumulators = scenario.device.accumulators;
+    config.accumulator_elements = scenario.device.accumulator_elements;
+    if (!firmware::cut_parts(group, config)) group.parts = 0;
+    return group;
+}
 
 void read_workload(TableReader table, Scenario& scenario) {
     if (!table.has("kind")) table.refuse("kind", "one of \"ep\", \"permutation\", \"alltoall\", \"incast\"");

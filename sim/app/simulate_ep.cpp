@@ -15,7 +15,7 @@ struct EpRun {
             batches.push_back(std::make_unique<EpBatch>(w, number));
     }
     EpInputs& add_inputs(const EpBatch& batch, uint32_t rank) {
-        return *inputs.emplace_back(std::make_unique<EpInputs>(world, batch, rank));
+        return *inputs.emplace_back(std::make_unique<EpInputs>(batch, rank));
     }
     World& world;
     PhaseMeter meter;
@@ -79,6 +79,10 @@ class EpProgram {
         config.max_tokens = max_tokens_of(scenario);
         config.mode = scenario.ep.mode;
         config.dispatch_format = scenario.ep.dispatch_format;
+        config.combine_format = scenario.ep.combine_format;
+        config.partial_format = scenario.ep.partial_format;
+        config.encode_dispatch = scenario.ep.encode_dispatch;
+        config.encode_combine = scenario.ep.encode_combine;
         config.entry_policy = scenario.ep.entry_policy;
         config.handles = std::max(1U, scenario.ep.micro_batches);
         config.mtu_bytes = static_cast<uint16_t>(scenario.scale_out.mtu_bytes);
@@ -151,6 +155,8 @@ class EpProgram {
         const bool right = is_dispatch ? memories_[batch]->check_dispatch(completion)
                                        : memories_[batch]->check_combine(completion);
         phase.verified = phase.verified && right;
+        phase.non_finite += completion.non_finite;
+        memories_[batch]->take_error(phase);
     }
 
     void end_phase() {
@@ -204,7 +210,7 @@ uint64_t bytes_to_place(const EpRun& run) {
     for (const auto& batch : run.batches) {
         for (const ExpectedReceive& rank : batch->expected)
             bytes += uint64_t{rank.received_rows} * dispatch_row_bytes(ep);
-        bytes += batch->routing.first.back() * combine_row_bytes(ep);
+        bytes += batch->routing.first.back() * combined_row_bytes(ep);
     }
     return bytes * ep.repeat;
 }

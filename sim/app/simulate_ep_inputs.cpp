@@ -9,7 +9,13 @@ EpBatch::EpBatch(World& world, uint32_t n)
                    ? expected_receive(shape, routing)
                    : expected_by_expert(shape, routing, max_tokens_of(world.scenario))),
       activations(world.scenario.seed + n, world.scenario.ep.hidden),
-      combine(shape, world.scenario.ep.mode, activations, routing),
+      bf16(activations, RowFormat::bf16),
+      dispatched(activations, world.scenario.ep.dispatch_format),
+      contributions(activations, world.scenario.ep.combine_format),
+      x(world.scenario.ep.encode_dispatch ? bf16 : dispatched),
+      outputs(world.scenario.ep.encode_combine ? bf16 : contributions),
+      combine(shape, world.scenario.ep.mode, activations, contributions, world.scenario.ep.partial_format,
+              routing),
       number(n) {}
 
 uint64_t index_of(const ExpectedReceive& expected, uint64_t slot, const RankMask& absent) {
@@ -23,53 +29,53 @@ uint64_t index_of(const ExpectedReceive& expected, uint64_t slot, const RankMask
     return index;
 }
 
-EpInputs::EpInputs(const World& world, const EpBatch& batch, uint32_t rank)
-    : batch_(batch),
-      rank_(rank),
-      data_bytes_(world.scenario.ep.hidden * (world.scenario.ep.dispatch_format == RowFormat::bf16 ? 2 : 1)),
-      scale_bytes_(world.scenario.ep.dispatch_format == RowFormat::bf16
-                       ? 0
-                       : world.scenario.ep.hidden / Activations::block * 4),
-      output_bytes_(world.scenario.ep.hidden * 2) {}
-
 ReadHandler EpInputs::x() {
     return {[](void* object, uint64_t offset, std::span<std::byte> out) {
-                static_cast<const EpInputs*>(object)->produce_x(offset, out);
+                const auto& self = *static_cast<const EpInputs*>(object);
+                const EncodedRows& rows = self.batch_.x;
+                rows.fill_codes(self.x_name(offset / rows.code_bytes()), out,
+                                static_cast<uint32_t>(offset % rows.code_bytes()));
             },
             this};
 }
 
-ReadHandler EpInputs::scales() {
+ReadHandler EpInputs::x_scales() {
     return {[](void* object, uint64_t offset, std::span<std::byte> out) {
-                static_cast<const EpInputs*>(object)->produce_scales(offset, out);
+                const auto& self = *static_cast<const EpInputs*>(object);
+                const EncodedRows& rows = self.batch_.x;
+                rows.fill_scales(self.x_name(offset / rows.scale_bytes()), out,
+                                 static_cast<uint32_t>(offset % rows.scale_bytes()));
             },
             this};
 }
 
 ReadHandler EpInputs::outputs() {
     return {[](void* object, uint64_t offset, std::span<std::byte> out) {
-                static_cast<const EpInputs*>(object)->produce_outputs(offset, out);
+                const auto& self = *static_cast<const EpInputs*>(object);
+                const EncodedRows& rows = self.batch_.outputs;
+                rows.fill_codes(self.output_name(offset / rows.code_bytes()), out,
+                                static_cast<uint32_t>(offset % rows.code_bytes()));
             },
             this};
 }
 
-void EpInputs::produce_x(uint64_t offset, std::span<std::byte> out) const {
-    const auto token = static_cast<uint32_t>(offset / data_bytes_);
-    const auto at = static_cast<uint32_t>(offset % data_bytes_);
-    if (scale_bytes_ != 0) batch_.activations.fill_codes(rank_, token, elements<uint8_t>(out), at);
-    else batch_.activations.fill_activation_row(rank_, token, elements<uint16_t>(out), at / 2);
+ReadHandler EpInputs::output_scales() {
+    return {[](void* object, uint64_t offset, std::span<std::byte> out) {
+                const auto& self = *static_cast<const EpInputs*>(object);
+                const EncodedRows& rows = self.batch_.outputs;
+                rows.fill_scales(self.output_name(offset / rows.scale_bytes()), out,
+                                 static_cast<uint32_t>(offset % rows.scale_bytes()));
+            },
+            this};
 }
 
-void EpInputs::produce_scales(uint64_t offset, std::span<std::byte> out) const {
-    batch_.activations.fill_scales(rank_, static_cast<uint32_t>(offset / scale_bytes_), elements<float>(out),
-                                   static_cast<uint32_t>(offset % scale_bytes_ / sizeof(float)));
+RowName EpInputs::x_name(uint64_t token) const {
+    return batch_.activations.activation(rank_, static_cast<uint32_t>(token));
 }
 
-void EpInputs::produce_outputs(uint64_t offset, std::span<std::byte> out) const {
-    const uint64_t slot = offset / output_bytes_;
+RowName EpInputs::output_name(uint64_t slot) const {
     const RowSource row = row_at(slot);
-    batch_.activations.fill_expert_output(row.rank, row.token, serving(slot), elements<uint16_t>(out),
-                                          static_cast<uint32_t>(offset % output_bytes_ / 2));
+    return batch_.activations.expert_output(row.rank, row.token, serving(slot));
 }
 
 RowSource EpInputs::row_at(uint64_t slot) const {

@@ -42,6 +42,7 @@ DeviceParameters device_parameters(const Scenario& scenario) {
     device.engines.scale_out_pipes = from.scale_out_pipes;
     device.engines.scale_up_pipes = from.scale_up_pipes;
     device.engines.reduce_units = from.reduce_units;
+    device.engines.encode_units = from.encode_units;
     device.engines.transmit_latency_ns = from.transmit_pipe_ns;
     device.engines.receive_latency_ns = from.receive_pipe_ns;
     device.engines.packet_memory_bytes = from.packet_memory_bytes;

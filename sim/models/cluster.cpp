@@ -21,9 +21,11 @@ std::string validate_device(const DeviceParameters& device) {
     if (!within(device.cores.clock_ghz, 0.01, 100) || !within(engines.clock_ghz, 0.01, 100)) {
         return "clocks must be 0.01 to 100 GHz";
     }
-    for (const uint32_t servers : {engines.scale_out_pipes, engines.scale_up_pipes, engines.reduce_units}) {
+    for (const uint32_t servers :
+         {engines.scale_out_pipes, engines.scale_up_pipes, engines.reduce_units, engines.encode_units}) {
         if (servers == 0 || servers > ServerGroup::max_servers) {
-            return "packet pipes and reduce units must be 1 to " + std::to_string(ServerGroup::max_servers);
+            return "packet pipes, reduce units and encoders must be 1 to " +
+                   std::to_string(ServerGroup::max_servers);
         }
     }
     if (engines.bytes_per_cycle == 0) {

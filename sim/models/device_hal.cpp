@@ -72,6 +72,14 @@ DeviceModel::Gathered DeviceModel::gather(const firmware::Payload& payload, uint
         packet_memory_.retain(payload.buffer);
         return {{whole.block, whole.offset + payload.buffer_offset, length_bytes}, payload.buffer, issued_ps};
     }
+    if (payload.encoding.format != regmap::RowFormat::bf16) {
+        PayloadBlock& block = *(virtual_payload_ ? pools_.payload.take_virtual(length_bytes)
+                                                 : pools_.payload.take(length_bytes));
+        block.sent_ps = issued_ps;
+        return {{&block, 0, length_bytes},
+                0,
+                encoder_.fill(block, payload.segments[0], payload.encoding, issued_ps)};
+    }
     const std::span<const firmware::Segment> segments(payload.segments.data(), payload.segment_count);
     uint64_t from_host = 0;
     for (const firmware::Segment& segment : segments) {
@@ -197,8 +205,8 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
     packet_memory_.release(gathered.held, queue_.now_ps());
 }
 
-void DeviceModel::reduce_open(uint32_t accumulator, uint8_t contributions, uint32_t elements) {
-    reduce_.open(accumulator, contributions, elements, ready_ps());
+void DeviceModel::reduce_open(uint32_t accumulator, const firmware::Reduction& reduction) {
+    reduce_.open(accumulator, reduction, ready_ps());
 }
 void DeviceModel::reduce_weigh(uint32_t accumulator, std::span<const float> weights) {
     reduce_.weigh(accumulator, weights);

@@ -2,8 +2,15 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace plait::sim {
+
+namespace {
+
+uint32_t charge(const PayloadSlice& slice) { return (slice.length + 63) & ~63U; }
+
+}  // namespace
 
 PacketMemory::PacketMemory(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
                            const EngineParameters& parameters)
@@ -23,9 +30,9 @@ PacketMemory::~PacketMemory() {
 
 BufferId PacketMemory::allocate(const PayloadSlice& slice, Use use) {
     settle();
-    const uint32_t charge = (slice.length + 63) & ~63U;
+    const uint32_t charged_bytes = charge(slice);
     const uint64_t limit = use == Use::refusable ? refusable_bytes_ : capacity_bytes_;
-    if (use != Use::forced && used_bytes_ + charge > limit) {
+    if (use != Use::forced && used_bytes_ + charged_bytes > limit) {
         ++refused_;
         return 0;
     }
@@ -35,9 +42,9 @@ BufferId PacketMemory::allocate(const PayloadSlice& slice, Use use) {
     }
     const BufferId id = free_.back();
     free_.pop_back();
-    buffers_[id - 1] = {slice, 1, charge, 0};
+    buffers_[id - 1] = {slice, 1, charged_bytes, 0};
     pool_.retain(slice.block);
-    used_bytes_ += charge;
+    used_bytes_ += charged_bytes;
     high_water_bytes_ = std::max(high_water_bytes_, used_bytes_);
     ++live_;
     return id;
@@ -79,6 +86,13 @@ void PacketMemory::replace(BufferId buffer, const PayloadSlice& slice) {
     pool_.retain(slice.block);
     pool_.release(entry.slice.block);
     entry.slice = slice;
+    const uint32_t before_bytes = std::exchange(entry.charged_bytes, charge(slice));
+    used_bytes_ += entry.charged_bytes;
+    used_bytes_ -= before_bytes;
+    if (entry.charged_bytes < before_bytes) {
+        tell_waiter(queue_.now_ps());
+    }
+    high_water_bytes_ = std::max(high_water_bytes_, used_bytes_);
 }
 
 void PacketMemory::settle() {

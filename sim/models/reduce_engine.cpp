@@ -5,20 +5,59 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include <plait/engines/quantise.hpp>
+
 namespace plait::sim {
 
+namespace {
+
+uint32_t row_bytes(regmap::RowFormat format, uint32_t elements) {
+    return static_cast<uint32_t>(engines::code_bytes(format, elements) +
+                                 engines::scale_bytes(format, elements));
+}
+
+engines::EncodedRow encoded_row(regmap::RowFormat format, std::span<const uint8_t> row, size_t elements) {
+    const std::span bytes = std::as_bytes(row);
+    const size_t codes = engines::code_bytes(format, elements);
+    return {format, bytes.first(codes), bytes.subspan(codes)};
+}
+
+void add_row(regmap::RowFormat format, std::span<const uint8_t> row, std::span<float> sum, bool is_first) {
+    if (format == regmap::RowFormat::bf16) {  // twice as fast as by way of FP32
+        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
+        const auto* const values = reinterpret_cast<const uint16_t*>(row.data());
+        is_first ? engines::start_bf16(sum, values) : engines::accumulate_bf16(sum, values);
+        return;
+    }
+    const engines::EncodedRow encoded = encoded_row(format, row, sum.size());
+    is_first ? engines::decode_row(encoded, sum) : engines::accumulate_row(encoded, sum);
+}
+
+void add_row_weighted(regmap::RowFormat format, std::span<const uint8_t> row, float weight,
+                      std::span<float> sum, bool is_first) {
+    const engines::EncodedRow encoded = encoded_row(format, row, sum.size());
+    is_first ? engines::decode_row_weighted(encoded, weight, sum)
+             : engines::accumulate_row_weighted(encoded, weight, sum);
+}
+
+}  // namespace
+
 ReduceEngine::ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
-                           PacketMemory& memory, const EngineParameters& parameters, uint32_t accumulators,
-                           uint32_t accumulator_elements, EngineEvents& events)
+                           PacketMemory& memory, const EngineParameters& parameters,
+                           const firmware::DeviceConfig& config, NonFiniteCounters& counters,
+                           EngineEvents& events)
     : sc_module(module_name),
       queue_(queue),
       pool_(pool),
       memory_(memory),
+      counters_(counters),
       events_(events),
       clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
-      max_elements_(accumulator_elements),
+      quarter_elements_(config.quarter_elements()),
+      max_elements_(config.sum_elements()),
       units_(parameters.reduce_units),
-      accumulators_(accumulators) {}
+      accumulators_(config.accumulators),
+      free_quarters_(4 * config.accumulators) {}
 
 ReduceEngine::Accumulator& ReduceEngine::at(uint32_t accumulator) {
     if (accumulator >= accumulators_.size()) {
@@ -28,15 +67,18 @@ ReduceEngine::Accumulator& ReduceEngine::at(uint32_t accumulator) {
     return accumulators_[accumulator];
 }
 
-void ReduceEngine::open(uint32_t number, uint32_t contributions, uint32_t elements, uint64_t time_ps) {
+void ReduceEngine::open(uint32_t number, const firmware::Reduction& reduction, uint64_t time_ps) {
     Accumulator& accumulator = at(number);
+    const uint32_t elements = reduction.elements;
     if (accumulator.open || elements == 0 || elements > max_elements_ ||
-        !accumulator.slot.reset(std::max(contributions, 1U))) {
+        row_bytes(reduction.to, elements) > PayloadBlock::sum_capacity ||
+        quarters(reduction) > free_quarters_ ||
+        !accumulator.slot.reset(std::max<uint32_t>(reduction.contributions, 1))) {
         std::fprintf(stderr, "%s: accumulator %u cannot take %u contributions of %u elements\n", name(),
-                     number, contributions, elements);
+                     number, reduction.contributions, elements);
         std::abort();
     }
-    accumulator.elements = elements;
+    accumulator.reduction = reduction;
     accumulator.weights.clear();
     accumulator.sent_ps = 0;
     accumulator.open = true;
@@ -44,8 +86,9 @@ void ReduceEngine::open(uint32_t number, uint32_t contributions, uint32_t elemen
     accumulator.result = 0;
     ++accumulator.generation;
     accumulator.free_ps = time_ps;
+    free_quarters_ -= quarters(reduction);
     high_water_ = std::max(high_water_, ++in_use_);
-    if (contributions == 0) {
+    if (reduction.contributions == 0) {
         finish(number, time_ps);
     }
 }
@@ -61,8 +104,10 @@ void ReduceEngine::weigh(uint32_t number, std::span<const float> weights) {
 }
 
 void ReduceEngine::add(uint32_t number, uint32_t position, BufferId buffer, uint64_t time_ps) {
-    const bool fits = number < accumulators_.size() && accumulators_[number].open && buffer != 0 &&
-                      memory_.slice(buffer).length == 2 * accumulators_[number].elements;
+    const bool is_open = number < accumulators_.size() && accumulators_[number].open;
+    const bool fits = is_open && buffer != 0 &&
+                      memory_.slice(buffer).length == row_bytes(accumulators_[number].reduction.from,
+                                                                accumulators_[number].reduction.elements);
     if (fits) {
         offer(number, position, buffer, time_ps);
     } else {
@@ -118,40 +163,46 @@ void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId
 // Makes a sum when somebody looks at it. Each row is given back at once, so that its bytes lend their place
 // in the cache to the next one's.
 void ReduceEngine::make_sum(PayloadPool& pool, PayloadBlock& block) {
-    std::array<float, PayloadBlock::capacity / 2> elements;
-    const std::span<float> sum = std::span(elements).first(block.length / 2);
+    const firmware::Reduction& reduction = block.reduction;
+    std::array<float, PayloadBlock::capacity> elements;
+    const std::span<float> sum = std::span(elements).first(reduction.elements);
     if (block.rows.empty()) {
         std::ranges::fill(sum, 0.0F);
     }
     for (const PayloadSlice& slice : block.rows) {
         prefetch(slice.block, sizeof(PayloadBlock));  // not looked at since the row was sent
     }
-    bool is_first = true;
     for (size_t i = 0; i < block.rows.size(); ++i) {
         const PayloadSlice& slice = block.rows[i];
-        // Payload starts on 4-byte boundaries: the slices that firmware makes are whole packets.
-        const auto* const row = reinterpret_cast<const uint16_t*>(pool.bytes(slice));
+        const std::span row(pool.bytes(slice), slice.length);
         if (block.weights.empty()) {
-            is_first ? engines::start_bf16(sum, row) : engines::accumulate_bf16(sum, row);
+            add_row(reduction.from, row, sum, i == 0);
         } else {
-            is_first ? engines::start_bf16_weighted(sum, row, block.weights[i])
-                     : engines::accumulate_bf16_weighted(sum, row, block.weights[i]);
+            add_row_weighted(reduction.from, row, block.weights[i], sum, i == 0);
         }
-        is_first = false;
         pool.release(slice.block);
     }
     block.rows.clear();
     block.weights.clear();
-    engines::round_bf16(sum, reinterpret_cast<uint16_t*>(block.bytes));
+    const std::span bytes = std::as_writable_bytes(std::span(block.bytes, block.length));
+    const size_t codes = engines::code_bytes(reduction.to, reduction.elements);
+    const auto non_finite = engines::encode_row(reduction.to, std::span<const float>(sum), bytes.first(codes),
+                                                bytes.subspan(codes));
+    block.counters->add(reduction.counter, non_finite.value_or(0));
 }
 
 PayloadBlock* ReduceEngine::take_result(Accumulator& accumulator) {
-    const uint32_t length = 2 * accumulator.elements;
+    const firmware::Reduction& reduction = accumulator.reduction;
+    const uint32_t length = row_bytes(reduction.to, reduction.elements);
     PayloadBlock* const block =
         accumulator.is_virtual ? pool_.take_virtual(length) : pool_.take_unmade(length, &make_sum);
     block->sent_ps = accumulator.sent_ps;
     std::swap(block->rows, accumulator.rows);
     std::swap(block->weights, accumulator.row_weights);
+    if (!accumulator.is_virtual) {
+        block->reduction = reduction;
+        counters_.expect(*block);
+    }
     return block;
 }
 
@@ -188,11 +239,16 @@ void ReduceEngine::finished(void* object, uint64_t argument) {
     if (!accumulator.open || accumulator.generation != argument >> 32) {
         return;  // closed meanwhile
     }
-    accumulator.open = false;
-    --self.in_use_;
+    self.leave(accumulator);
     const BufferId result = accumulator.result;
     accumulator.result = 0;
     self.events_.reduced(number, result);
+}
+
+void ReduceEngine::leave(Accumulator& accumulator) {
+    accumulator.open = false;
+    free_quarters_ += quarters(accumulator.reduction);
+    --in_use_;
 }
 
 void ReduceEngine::close(uint32_t number, uint64_t time_ps) {
@@ -200,8 +256,7 @@ void ReduceEngine::close(uint32_t number, uint64_t time_ps) {
     if (!accumulator.open) {
         return;
     }
-    accumulator.open = false;
-    --in_use_;
+    leave(accumulator);
     forget_rows(accumulator);
     accumulator.slot.for_each_waiting([&](uint32_t buffer) { memory_.release(buffer, time_ps); });
     memory_.release(accumulator.result, time_ps);

@@ -186,12 +186,46 @@ TEST(Framing, RowByHand) {
 }
 
 TEST(Framing, PartialAndScaleUpByHand) {
-    const WireSize partial = partial_size(14336, 4096);
-    EXPECT_EQ(partial.packets, 4U);
-    EXPECT_EQ(partial.bytes, 4 * (58 + 32 + 24) + 14336U);
+    const WireSize partial = partial_size(2112);
+    EXPECT_EQ(partial.packets, 1U);
+    EXPECT_EQ(partial.bytes, 58 + 32 + 24 + 2112U);
     const WireSize copy = scale_up_size(regmap::EpMode::normal, 7392, 4096, 3);
     EXPECT_EQ(copy.packets, 2U);
     EXPECT_EQ(copy.bytes, 7392U + 2 * 32 + 3 * 8);
+}
+
+// One row from rank 1 by way of one device of the other node to two of its ranks, and back.
+TEST(Plan, RowsHaveTheBytesOfTheirFormats) {
+    const std::string text = R"(
+topology = { nodes = 2, gpus_per_node = 4 }
+[workload]
+kind = "ep"
+tokens = 1
+experts = 8
+topk = 2
+hidden = 2880
+entry_policy = "same_index"
+dispatch_format = "e5m2_ue8m0"
+combine_format = "logfmt10"
+partial_format = "f32"
+)";
+    const Scenario scenario = parse_scenario(text, "s.toml").front();
+    Routing routing;
+    routing.topk = 2;
+    routing.first = {0, 0, 1, 1, 1, 1, 1, 1, 1};
+    routing.experts = {5, 7};
+    const std::vector<PhasePlan> phases = plan_ep(scenario, routing);
+    constexpr uint64_t frame = 58 + 24;  // Ethernet to ICRC, and the framing of Ethernet
+    // 2880 codes and 23 scales, filled up to four bytes.
+    EXPECT_EQ(phases[0].payload_bytes, 2880U + 23U);
+    EXPECT_EQ(phases[0].scale_out_bytes, frame + 32 + 2 * 4 + 2 * 8 + 2904U);
+    EXPECT_EQ(phases[0].scale_up_bytes, 32 + 2 * 8 + 2903U);
+    // Parts of 1024 elements, as many as a packet takes of FP32: 1024, 1024 and 832.
+    EXPECT_EQ(phases[1].payload_bytes, 4 * 2880U);
+    EXPECT_EQ(phases[1].packets, 3U);
+    EXPECT_EQ(phases[1].scale_out_bytes, 3 * (frame + 32) + 4 * 2880U);
+    // 10 bits an element and four bytes a block, of a device that is not the entry itself.
+    EXPECT_EQ(phases[1].scale_up_bytes, 3 * 32 + 3600U + 4 * (8 + 8 + 7));
 }
 
 TEST(Framing, PayloadIsPaddedToFourBytesAndNothingTakesAPacket) {

@@ -47,12 +47,15 @@ TEST(Report, HasEveryDocumentedKey) {
                             "retransmitted",
                             "out_of_order_max",
                             "latency_ns",
-                            "published_us"}) {
+                            "published_us",
+                            "non_finite",
+                            "noise"}) {
         EXPECT_TRUE(json["phases"][0].contains(key)) << key;
     }
     for (const char* key :
          {"variant", "complete", "verified", "errors", "simulated_us", "workload", "mode", "entry_policy",
-          "dispatch_format", "tokens", "spray", "high_water", "firmware_work", "drops", "counters"}) {
+          "dispatch_format", "combine_format", "partial_format", "encode_dispatch", "encode_combine",
+          "tokens", "spray", "high_water", "firmware_work", "drops", "counters"}) {
         EXPECT_TRUE(json["runs"][0].contains(key)) << key;
     }
 }

@@ -37,6 +37,7 @@ TEST(Scenario, DefaultsAreTheReferenceDevice) {
     EXPECT_EQ(scenario.host_interface.latency_ns, 400U);
     EXPECT_EQ(scenario.device.firmware_cores, 16U);
     EXPECT_EQ(scenario.device.reduce_units, 4U);
+    EXPECT_EQ(scenario.device.encode_units, 4U);
     EXPECT_EQ(scenario.device.packet_memory_bytes, 8U << 20);
     EXPECT_EQ(scenario.device.receive_instructions, 150U);
     EXPECT_EQ(scenario.device.send_instructions, 200U);
@@ -64,7 +65,11 @@ tokens = 77
 hidden = 2880
 experts = 64
 topk = 4
-dispatch_format = "bf16"
+dispatch_format = "e5m2_ue8m0"
+combine_format = "logfmt10"
+partial_format = "f32"
+encode_dispatch = true
+encode_combine = true
 entry_policy = "target"
 routing = "skewed"
 idle_ranks = [3, 1]
@@ -82,7 +87,11 @@ timeout_us = 50
     EXPECT_EQ(scenario.ep.hidden, 2880U);
     EXPECT_EQ(scenario.ep.experts, 64U);
     EXPECT_EQ(scenario.ep.topk, 4U);
-    EXPECT_EQ(scenario.ep.dispatch_format, regmap::RowFormat::bf16);
+    EXPECT_EQ(scenario.ep.dispatch_format, regmap::RowFormat::e5m2_ue8m0);
+    EXPECT_EQ(scenario.ep.combine_format, regmap::RowFormat::logfmt10);
+    EXPECT_EQ(scenario.ep.partial_format, regmap::RowFormat::f32);
+    EXPECT_TRUE(scenario.ep.encode_dispatch);
+    EXPECT_TRUE(scenario.ep.encode_combine);
     EXPECT_EQ(scenario.ep.entry_policy, regmap::EntryPolicy::target);
     EXPECT_EQ(scenario.ep.routing, RoutingKind::skewed);
     EXPECT_EQ(scenario.ep.idle_ranks, (std::vector<uint32_t>{1, 3}));
@@ -263,12 +272,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadScenario{
             "[topology]\nnodes = 64\n[workload]\nkind = \"ep\"\nexperts = 512\n",
             "case.toml:4: workload.kind: an EP group of 512 ranks, expected at most 256: see topology.nodes"},
-        BadScenario{"[workload]\nkind = \"ep\"\nhidden = 2880\n",
-                    "case.toml:3: workload.hidden: found integer 2880, expected a multiple of 128 "
-                    "(dispatch_format = \"e4m3_f32\")"},
-        BadScenario{"[workload]\nkind = \"ep\"\nhidden = 200\ndispatch_format = \"bf16\"\n",
-                    "case.toml:3: workload.hidden: found integer 200, expected a multiple of 64 "
-                    "(dispatch_format = \"bf16\")"},
+        BadScenario{"[workload]\nkind = \"ep\"\nhidden = 200\n",
+                    "case.toml:3: workload.hidden: found integer 200, expected a multiple of 64"},
+        BadScenario{"[workload]\nkind = \"ep\"\npartial_format = \"fp8\"\n",
+                    "case.toml:3: workload.partial_format: found string 'fp8', expected one of \"bf16\", "
+                    "\"e4m3_f32\", \"e4m3_ue8m0\", \"e5m2_f32\", \"e5m2_ue8m0\", \"logfmt8\", \"logfmt10\", "
+                    "\"f32\""},
+        BadScenario{
+            "[workload]\nkind = \"ep\"\ndispatch_format = \"f32\"\n",
+            "case.toml:3: workload.dispatch_format: found string 'f32', expected BF16 or less, for the "
+            "experts: f32 is for sums"},
+        BadScenario{"[workload]\nkind = \"ep\"\nencode_combine = true\n",
+                    "case.toml:3: workload.encode_combine: nothing to encode, expected a combine_format that "
+                    "is neither \"bf16\" nor \"f32\""},
+        BadScenario{
+            "[scale_out]\nmtu_bytes = 256\n[workload]\nkind = \"ep\"\nhidden = 128\n"
+            "combine_format = \"f32\"\npartial_format = \"logfmt8\"\n",
+            "case.toml:7: workload.partial_format: contributions \"f32\" and partial rows \"logfmt8\" "
+            "come in blocks of 128 elements, expected scale_out.mtu_bytes and "
+            "device.accumulator_elements that hold one"},
         BadScenario{"[workload]\nkind = \"ep\"\nexperts = 16\ntopk = 17\n",
                     "case.toml:4: workload.topk: found integer 17, expected an integer from 1 to 16"},
         BadScenario{"[topology]\nnodes = 1\n[workload]\nkind = \"ep\"\nexperts = 8\ntopk = 9\n",
@@ -341,10 +363,11 @@ TEST(Scenario, EveryOneWeShipIsGoodAndCanBePlanned) {
             for (const auto& phase : plan.phases) EXPECT_GT(phase.floor_us, 0);
         }
     }
-    EXPECT_EQ(names, (std::vector<std::string>{"alltoall", "decode256", "decode64", "ep16", "ep32", "ep64",
-                                               "ep64-accumulators", "ep64-decode", "ep64-full",
-                                               "ep64-policies", "ep8", "incast", "incast-trimming", "lossy",
-                                               "permutation", "plane-down"}));
+    EXPECT_EQ(names,
+              (std::vector<std::string>{"alltoall", "decode256", "decode64", "ep16", "ep32", "ep32-formats",
+                                        "ep64", "ep64-accumulators", "ep64-decode", "ep64-full",
+                                        "ep64-full-formats", "ep64-policies", "ep8", "incast",
+                                        "incast-trimming", "lossy", "permutation", "plane-down"}));
 }
 
 TEST(Scenario, PlaneDownLastsAtLeastSixMilliseconds) {

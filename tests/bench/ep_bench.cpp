@@ -167,8 +167,9 @@ class BenchDevice {
         if (header.kind == regmap::ScaleUpKind::control) multicast.control = gather(payload);
         if (notify) sent_.push_back(header.tag);
     }
-    void reduce_open(std::uint32_t, std::uint8_t, std::uint32_t) {}
+    void reduce_open(std::uint32_t, const Reduction&) {}
     void reduce_weigh(std::uint32_t, std::span<const float>) {}
+    std::uint32_t take_non_finite(std::uint32_t) { return 0; }
     void reduce_add(std::uint32_t, std::uint8_t, BufferId) {}
     void reduce_skip(std::uint32_t, std::uint8_t) {}
     void reduce_close(std::uint32_t) {}

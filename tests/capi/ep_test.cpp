@@ -64,6 +64,7 @@ class CEp : public CJob {
         result.status = static_cast<std::uint32_t>(status);
         result.received_rows = rows;
         result.failed_ranks[0] = failed_ranks;
+        result.non_finite = 77;
         device().answer(status, &result, counts);
     }
 
@@ -141,8 +142,28 @@ TEST_F(CDevice, ValuesThatFitNoFieldAreRefusedOnEveryRank) {
     configs[0] = small_config();
     configs[0].dispatch_format = 256 + PLAIT_ROW_FORMAT_BF16;
     create(configs);
-    EXPECT_EQ(rank(0).error, "dispatch_format is 255, expected bf16 or e4m3_f32");
+    EXPECT_EQ(rank(0).error,
+              "dispatch_format is 255, expected bf16, f32, e4m3_f32, e4m3_ue8m0, e5m2_f32, e5m2_ue8m0, "
+              "logfmt8 or logfmt10");
     EXPECT_EQ(rank(1).group, nullptr);
+}
+
+TEST_F(CDevice, FormatsReachTheDevice) {
+    std::array<plait_ep_config, 2> configs = {small_config(), small_config()};
+    for (plait_ep_config& config : configs) {
+        config.dispatch_format = PLAIT_ROW_FORMAT_E5M2_UE8M0;
+        config.combine_format = PLAIT_ROW_FORMAT_LOGFMT10;
+        config.partial_format = PLAIT_ROW_FORMAT_F32;
+        config.encode_dispatch = 1;
+        config.encode_combine = 1;
+    }
+    create(configs);
+    ASSERT_EQ(rank(0).created, PLAIT_STATUS_OK) << rank(0).error;
+    const regmap::GroupParameters& found = device().group;
+    EXPECT_EQ(found.dispatch_format, regmap::RowFormat::e5m2_ue8m0);
+    EXPECT_EQ(found.combine_format, regmap::RowFormat::logfmt10);
+    EXPECT_EQ(found.partial_format, regmap::RowFormat::f32);
+    EXPECT_EQ(found.flags, regmap::group_encode_dispatch | regmap::group_encode_combine);
 }
 
 TEST_F(CDevice, RanksThatDisagreeAreTold) {
@@ -173,7 +194,11 @@ TEST_F(CEp, CallsReachTheDeviceAsGiven) {
     EXPECT_EQ(found, expected_dispatch(found));
     finish(call, 4);
 
-    const plait_ep_combine_args back = four_rows();
+    plait_ep_combine_args back = four_rows();
+    back.x_scales = buffer(0xc000, 1, 23);
+    EXPECT_EQ(plait_ep_combine(handle, &back, &call), PLAIT_STATUS_INVALID_PARAMETER);
+    EXPECT_STREQ(plait_last_error(), "x_scales is given, but its rows have no scales");
+    back.x_scales = plait_buffer{};
     ASSERT_EQ(plait_ep_combine(handle, &back, &call), PLAIT_STATUS_OK) << plait_last_error();
     ASSERT_EQ(device().posted.size(), 1U);
     const regmap::EpRequest& combine = device().posted[0].request;
@@ -207,6 +232,7 @@ TEST_F(CEp, CompletionsSayWhatWasReceived) {
     EXPECT_EQ(completion.status, PLAIT_STATUS_RANK_FAILED);
     EXPECT_EQ(completion.received_rows, 9U);
     EXPECT_EQ(completion.failed_ranks.bits[0], 2U);
+    EXPECT_EQ(completion.non_finite, 77U);
     using Counts = std::vector<std::uint32_t>;
     const auto counts = [](const std::uint32_t* first, std::uint32_t count) {
         return Counts(first, first + count);

@@ -184,8 +184,7 @@ TEST(EpArgumentsInBf16, RowsHaveTwoBytesAnElementAndNoScales) {
     EXPECT_EQ(group.dispatch(arguments).error().message, "x has 767 bytes, expected 768 for 2 rows");
     arguments.x.length_bytes += 1;
     arguments.x_scales = {0x4000, 16, 1};
-    EXPECT_EQ(group.dispatch(arguments).error().message,
-              "x_scales is given, but the group's rows have no scales");
+    EXPECT_EQ(group.dispatch(arguments).error().message, "x_scales is given, but its rows have no scales");
     arguments.x_scales = {};
     EXPECT_TRUE(group.dispatch(arguments).ok());
 }

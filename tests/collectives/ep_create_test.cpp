@@ -53,6 +53,9 @@ TEST(EpCreate, TheDeviceLearnsTheParameters) {
         config.spray_policy = SprayPolicy::round_robin;
         config.entry_policy = EntryPolicy::spread;
         config.handles = 5;
+        config.combine_format = RowFormat::logfmt10;
+        config.partial_format = RowFormat::e5m2_ue8m0;
+        config.encode_combine = true;
         return config;
     });
     ASSERT_TRUE(groups[1].ok()) << groups[1].error().message;
@@ -65,7 +68,9 @@ TEST(EpCreate, TheDeviceLearnsTheParameters) {
     expected.hidden = 128;
     expected.max_tokens = 16;
     expected.dispatch_format = RowFormat::e4m3_f32;
-    expected.combine_format = RowFormat::bf16;
+    expected.combine_format = RowFormat::logfmt10;
+    expected.partial_format = RowFormat::e5m2_ue8m0;
+    expected.flags = regmap::group_encode_combine;
     expected.entry_policy = EntryPolicy::spread;
     expected.handles = 5;
     expected.first_device = 6;
@@ -102,17 +107,36 @@ TEST(EpCreate, LimitsAreNamed) {
         {[](EpConfig& c) { c.topk = 9; }, "topk is 9, expected at most the experts (8)"},
         {[](EpConfig& c) { c.hidden = 64; }, "hidden is 64, expected 128 .. 16384"},
         {[](EpConfig& c) { c.hidden = 16512; }, "hidden is 16512, expected 128 .. 16384"},
-        {[](EpConfig& c) { c.hidden = 2880; },
-         "hidden is 2880, expected a multiple of a block of e4m3_f32 (128)"},
-        {[](EpConfig& c) { c.dispatch_format = RowFormat::bf16, c.hidden = 2890; },
-         "hidden is 2890, expected a multiple of 64 elements (64)"},
+        {[](EpConfig& c) { c.hidden = 2890; }, "hidden is 2890, expected a multiple of 64 elements (64)"},
         {[](EpConfig& c) { c.max_tokens = 0; }, "max_tokens is 0, expected 1 .. 16384"},
         {[](EpConfig& c) { c.max_tokens = 16385; }, "max_tokens is 16385, expected 1 .. 16384"},
         {[](EpConfig& c) { c.handles = 0; }, "handles is 0, expected 1 .. 8"},
         {[](EpConfig& c) { c.handles = 9; }, "handles is 9, expected 1 .. 8"},
-        {[](EpConfig& c) { c.combine_format = RowFormat::e4m3_f32; }, "combine_format: expected bf16"},
-        {[](EpConfig& c) { c.dispatch_format = static_cast<RowFormat>(7); },
-         "dispatch_format is 7, expected bf16 or e4m3_f32"},
+        {[](EpConfig& c) { c.combine_format = static_cast<RowFormat>(8); },
+         "combine_format is 8, expected bf16, f32, e4m3_f32, e4m3_ue8m0, e5m2_f32, e5m2_ue8m0, logfmt8 or "
+         "logfmt10"},
+        {[](EpConfig& c) { c.partial_format = static_cast<RowFormat>(255); },
+         "partial_format is 255, expected bf16, f32, e4m3_f32, e4m3_ue8m0, e5m2_f32, e5m2_ue8m0, logfmt8 or "
+         "logfmt10"},
+        {[](EpConfig& c) { c.dispatch_format = RowFormat::f32; },
+         "dispatch_format is f32, expected bf16, e4m3_f32, e4m3_ue8m0, e5m2_f32, e5m2_ue8m0, logfmt8 or "
+         "logfmt10"},
+        {[](EpConfig& c) { c.dispatch_format = RowFormat::bf16, c.encode_dispatch = true; },
+         "encode_dispatch is set, but dispatch_format is bf16, expected e4m3_f32, e4m3_ue8m0, e5m2_f32, "
+         "e5m2_ue8m0, logfmt8 or logfmt10"},
+        {[](EpConfig& c) { c.combine_format = RowFormat::f32, c.encode_combine = true; },
+         "encode_combine is set, but combine_format is f32, expected e4m3_f32, e4m3_ue8m0, e5m2_f32, "
+         "e5m2_ue8m0, logfmt8 or logfmt10"},
+        {[](EpConfig& c) { c.hidden = 16384, c.partial_format = RowFormat::f32, c.mtu_bytes = 1024; },
+         "mtu_bytes is 1024: a row of 16384 elements, contributions bf16 and partial rows f32, takes parts "
+         "of "
+         "256 elements, expected at most 32 parts"},
+        {[](EpConfig& c) {
+             c.combine_format = RowFormat::f32, c.partial_format = RowFormat::logfmt8, c.mtu_bytes = 256;
+         },
+         "mtu_bytes is 256: a row of 128 elements, contributions f32 and partial rows logfmt8, takes parts "
+         "of "
+         "0 elements, expected at most 32 parts"},
         {[](EpConfig& c) { c.entry_policy = static_cast<EntryPolicy>(4); },
          "entry_policy is 4, expected same_index, spread, target or balanced"},
         {[](EpConfig& c) { c.spray_policy = static_cast<SprayPolicy>(3); },
@@ -138,11 +162,10 @@ TEST(EpCreate, LimitsAreNamed) {
     job.expect_nothing_left();
 }
 
-TEST(EpCreate, AHiddenSizeThatNoScaleBlockDividesWorksInBf16) {
+TEST(EpCreate, AHiddenSizeThatNoScaleBlockDividesWorks) {
     Job job(2);
     auto groups = job.create([](std::uint32_t) {
         EpConfig config = small_config();
-        config.dispatch_format = RowFormat::bf16;
         config.hidden = 2880;
         return config;
     });
@@ -161,6 +184,12 @@ TEST(EpCreate, RanksThatDisagreeAllLearnWhoAndWhere) {
         {[](EpConfig& c) { c.max_tokens = 17; }, "rank 2: max_tokens is 17, rank 0 has 16"},
         {[](EpConfig& c) { c.dispatch_format = RowFormat::bf16; },
          "rank 2: dispatch_format is 0, rank 0 has 1"},
+        {[](EpConfig& c) { c.combine_format = RowFormat::f32; }, "rank 2: combine_format is 7, rank 0 has 0"},
+        {[](EpConfig& c) { c.partial_format = RowFormat::logfmt8; },
+         "rank 2: partial_format is 5, rank 0 has 0"},
+        {[](EpConfig& c) { c.encode_dispatch = true; }, "rank 2: encode_dispatch is 1, rank 0 has 0"},
+        {[](EpConfig& c) { c.combine_format = RowFormat::logfmt8, c.encode_combine = true; },
+         "rank 2: combine_format is 5, rank 0 has 0"},
         {[](EpConfig& c) { c.entry_policy = EntryPolicy::spread; },
          "rank 2: entry_policy is 1, rank 0 has 3"},
         {[](EpConfig& c) { c.handles = 3; }, "rank 2: handles is 3, rank 0 has 2"},

@@ -67,6 +67,53 @@ TEST_P(RowFormats, DecodesToBf16WithOneMoreRounding) {
     }
 }
 
+// Bytes that a packet carries: any of the row, from the elements that they need and no others.
+TEST_P(RowFormats, AnyOfItsBytesAreEncodedAlone) {
+    const RowFormat format = GetParam().format;
+    const uint64_t seed = test::seed_or(36);
+    SCOPED_TRACE(test::seed_message(seed));
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    for (const size_t count : counts) {
+        const auto row = test::normal_row(random, count, 1.0f);
+        Encoded whole = encode(format, row);
+        std::vector<std::byte> expected = whole.codes;
+        expected.insert(expected.end(), whole.scales.begin(), whole.scales.end());
+        for (int part = 0; part < 200; ++part) {
+            const size_t offset = random() % expected.size();
+            const size_t length = 1 + random() % std::min<size_t>(expected.size() - offset, 4096);
+            const auto [first, last] = elements_behind(format, count, offset, length);
+            ASSERT_LT(first, last);
+            ASSERT_LE(last, count);
+            const std::span range = std::span(row).subspan(first, last - first);
+            std::vector<std::byte> bytes(length);
+            ASSERT_EQ(encode_bytes(format, count, offset, range, bytes), 0u) << offset << " + " << length;
+            ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(),
+                                   expected.begin() + static_cast<std::ptrdiff_t>(offset)))
+                << offset << " + " << length << " of " << count;
+            EXPECT_FALSE(encode_bytes(format, count, expected.size() - length + 1, range, bytes));
+            EXPECT_FALSE(encode_bytes(format, count, offset, range.subspan(1), bytes));
+        }
+    }
+}
+
+TEST_P(RowFormats, PacketsOfARowCountItsInfinitiesOnce) {
+    const RowFormat format = GetParam().format;
+    std::vector<uint16_t> row(2880, 0x3F80);
+    for (const size_t spoilt : {0u, 127u, 128u, 1000u, 2879u}) row[spoilt] = 0x7F80;
+    const size_t row_bytes = code_bytes(format, row.size()) + scale_bytes(format, row.size());
+    for (const size_t mtu : {256u, 512u, 1024u, 4096u}) {
+        uint32_t non_finite = 0;
+        for (size_t offset = 0; offset < row_bytes; offset += mtu) {
+            std::vector<std::byte> bytes(std::min(mtu, row_bytes - offset));
+            const auto [first, last] = elements_behind(format, row.size(), offset, bytes.size());
+            non_finite +=
+                encode_bytes(format, row.size(), offset, std::span(row).subspan(first, last - first), bytes)
+                    .value();
+        }
+        EXPECT_EQ(non_finite, 5u) << mtu;
+    }
+}
+
 TEST_P(RowFormats, ABlockDoesNotDependOnItsNeighbours) {
     const RowFormat format = GetParam().format;
     std::mt19937 random(33);

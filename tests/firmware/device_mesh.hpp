@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "mesh_driver.hpp"
+#include "mesh_rows.hpp"
 
 namespace plait::mesh_test {
 
@@ -193,17 +194,18 @@ class MeshDevice final : public MeshDriver {
             });
     }
 
-    void reduce_open(std::uint32_t accumulator, std::uint8_t contributions, std::uint32_t elements) {
+    void reduce_open(std::uint32_t accumulator, const Reduction& reduction) {
         ASSERT_LT(accumulator, mesh_.options().accumulators);
         Sum& sum = sums_[accumulator];
         ASSERT_FALSE(sum.open);
         sum.open = true;
         ++sum.generation;
         sum.first = true;
-        sum.values.assign(elements, 0.0F);
+        sum.reduction = reduction;
+        sum.values.assign(reduction.elements, 0.0F);
         sum.weights.clear();
-        ASSERT_TRUE(sum.slot.reset(std::max<std::uint32_t>(contributions, 1)));
-        if (contributions == 0) finish_sum(accumulator);
+        ASSERT_TRUE(sum.slot.reset(std::max<std::uint32_t>(reduction.contributions, 1)));
+        if (reduction.contributions == 0) finish_sum(accumulator);
     }
     void reduce_weigh(std::uint32_t accumulator, std::span<const float> weights) {
         Sum& sum = sums_[accumulator];
@@ -214,7 +216,7 @@ class MeshDevice final : public MeshDriver {
     void reduce_add(std::uint32_t accumulator, std::uint8_t position, BufferId buffer) {
         Sum& sum = sums_[accumulator];
         ASSERT_TRUE(sum.open) << "contribution to a closed accumulator";
-        ASSERT_EQ(buffers_.at(buffer).data.size(), sum.values.size() * 2);
+        ASSERT_EQ(buffers_.at(buffer).data.size(), encoded_bytes(sum.reduction.from, sum.reduction.elements));
         offer(accumulator, position, buffer);
     }
     void reduce_skip(std::uint32_t accumulator, std::uint8_t position) {
@@ -229,6 +231,10 @@ class MeshDevice final : public MeshDriver {
         });
         if (sum.result != 0) release(std::exchange(sum.result, 0));
         sum.open = false;
+    }
+
+    std::uint32_t take_non_finite(std::uint32_t counter) {
+        return std::exchange(non_finite_.at(counter), 0U);
     }
 
     void window_open(std::uint32_t qpn, std::uint32_t peer, std::uint32_t psn, std::uint16_t packets,
@@ -284,6 +290,7 @@ class MeshDevice final : public MeshDriver {
     };
     struct Sum {
         engines::ReduceSlot slot;
+        Reduction reduction;
         std::vector<float> values;
         std::vector<float> weights;  ///< By position; empty: not weighted.
         bool open = false;
@@ -317,6 +324,11 @@ class MeshDevice final : public MeshDriver {
             const std::uint8_t* from = bytes(segment.address, segment.length);
             if (from != nullptr) data.insert(data.end(), from, from + segment.length);
         }
+        if (payload.encoding.format != RowFormat::bf16) {
+            std::vector<std::uint16_t> row(data.size() / 2);
+            std::memcpy(row.data(), data.data(), data.size());
+            return encode_payload(payload.encoding, row, length, non_finite_.at(payload.encoding.counter));
+        }
         data.insert(data.end(), payload.inline_bytes.begin(), payload.inline_bytes.end());
         EXPECT_EQ(data.size(), length) << "payload of another length than its header says";
         return data;
@@ -329,12 +341,9 @@ class MeshDevice final : public MeshDriver {
         for (std::size_t i = 0; i < answer.ready.size(); ++i) {
             const std::uint32_t ready = answer.ready[i];
             if (ready == 0) continue;
-            const std::vector<std::uint8_t>& data = buffers_.at(ready).data;
-            std::vector<std::uint16_t> row(data.size() / 2);
-            std::memcpy(row.data(), data.data(), data.size());
+            const auto row = as_row(sum.reduction.from, sum.values.size(), buffers_.at(ready).data);
             const float weight = sum.weights.empty() ? 1.0F : sum.weights[answer.first_position + i];
-            if (sum.first) engines::start_bf16_weighted(sum.values, row.data(), weight);
-            else engines::accumulate_bf16_weighted(sum.values, row.data(), weight);
+            ASSERT_TRUE(add_row(row, weight, sum.first, sum.values));
             sum.first = false;
             release(ready);
         }
@@ -343,11 +352,7 @@ class MeshDevice final : public MeshDriver {
 
     void finish_sum(std::uint32_t accumulator) {
         Sum& sum = sums_[accumulator];
-        std::vector<std::uint16_t> row(sum.values.size());
-        engines::round_bf16(sum.values, row.data());
-        std::vector<std::uint8_t> data(row.size() * 2);
-        std::memcpy(data.data(), row.data(), data.size());
-        sum.result = make_buffer(data);
+        sum.result = make_buffer(encode(sum.reduction.to, sum.values, non_finite_.at(sum.reduction.counter)));
         mesh_.at(now_ns() + 50, [this, accumulator, generation = sum.generation] {
             Sum& done = sums_[accumulator];
             if (!done.open || done.generation != generation) return;  // closed meanwhile
@@ -367,6 +372,7 @@ class MeshDevice final : public MeshDriver {
     std::uint64_t live_bytes_ = 0;
     std::uint64_t bytes_high_water_ = 0;
     std::map<std::uint32_t, Sum> sums_;
+    std::vector<std::uint32_t> non_finite_ = std::vector<std::uint32_t>(2 * regmap::max_handles);
     std::map<std::pair<int, std::uint32_t>, std::uint64_t> timers_;
     std::array<std::uint64_t, regmap::max_planes> plane_free_ns_{};
     std::array<std::uint64_t, regmap::max_ranks_per_node> scale_up_free_ns_{};

@@ -100,22 +100,6 @@ TEST(EpFailures, CapacityTooSmallPlacesNothing) {
     job.expect_nothing_left();
 }
 
-TEST(EpFailures, FormatsThatGroupsDoNotKnow) {
-    Job job({.nodes = 1, .ranks_per_node = 1}, {});
-    for (std::uint32_t format = 0; format < 256; ++format) {
-        const auto named = static_cast<RowFormat>(format);
-        regmap::GroupParameters parameters = job.parameters(0);
-        if (named != RowFormat::bf16) {
-            parameters.combine_format = named;
-            EXPECT_EQ(job.create_group(0, parameters).status, Status::invalid_parameter) << format;
-        }
-        if (named == RowFormat::bf16 || named == RowFormat::e4m3_f32) continue;
-        parameters = job.parameters(0);
-        parameters.dispatch_format = named;
-        EXPECT_EQ(job.create_group(0, parameters).status, Status::invalid_parameter) << format;
-    }
-}
-
 TEST(EpFailures, GroupsThatDisagree) {
     struct Case {
         const char* what;
@@ -127,7 +111,13 @@ TEST(EpFailures, GroupsThatDisagree) {
         {"hidden", [](regmap::GroupParameters& p) { p.hidden = 128; }},
         {"max_tokens", [](regmap::GroupParameters& p) { p.max_tokens = 16; }},
         {"policy", [](regmap::GroupParameters& p) { p.entry_policy = EntryPolicy::target; }},
-        {"format", [](regmap::GroupParameters& p) { p.dispatch_format = RowFormat::e4m3_f32; }}};
+        {"dispatch_format", [](regmap::GroupParameters& p) { p.dispatch_format = RowFormat::e4m3_f32; }},
+        {"combine_format", [](regmap::GroupParameters& p) { p.combine_format = RowFormat::e4m3_f32; }},
+        {"partial_format", [](regmap::GroupParameters& p) { p.partial_format = RowFormat::f32; }},
+        {"flags", [](regmap::GroupParameters& p) {
+             p.dispatch_format = RowFormat::e4m3_f32;
+             p.flags = regmap::group_encode_dispatch;
+         }}};
     for (const Case& one : cases) {
         for (const std::uint32_t culprit : {0U, 3U}) {
             SCOPED_TRACE(one.what);

@@ -56,7 +56,7 @@ void lie_about_row(Liar& liar, Packet& packet, std::uint32_t row_bytes, std::uin
     packet.message_offset = static_cast<std::uint32_t>(liar.below(3)) * mtu;
 }
 
-void lie_about_partial(Liar& liar, Packet& packet, std::uint32_t part_bytes, std::uint16_t operation) {
+void lie_about_partial(Liar& liar, Packet& packet, const EpGroup& group, std::uint16_t operation) {
     packet.opcode = Opcode::mp_ep_partial;
     packet.partial = PartialHeader{.group = static_cast<std::uint8_t>(liar.near(0)),
                                    .handle = static_cast<std::uint8_t>(liar.number(2)),
@@ -64,8 +64,8 @@ void lie_about_partial(Liar& liar, Packet& packet, std::uint32_t part_bytes, std
                                    .token = liar.number(32),
                                    .node = static_cast<std::uint16_t>(liar.number(2)),
                                    .missing = static_cast<std::uint8_t>(liar.below(256)),
-                                   .row_offset = liar.number(2) * part_bytes};
-    packet.message_bytes = liar.near(part_bytes);
+                                   .first_element = liar.number(2) * group.part_elements};
+    packet.message_bytes = liar.near(partial_bytes(group, 0));
     packet.message_offset = 0;
 }
 
@@ -110,7 +110,7 @@ void deliver_lie(Job& job, Liar& liar, std::uint32_t victim, std::uint32_t liar_
     std::vector<std::uint8_t> data;
     switch (liar.below(3)) {
         case 0: lie_about_row(liar, packet, group.row_bytes, mtu, operation); break;
-        case 1: lie_about_partial(liar, packet, group.part_bytes, operation); break;
+        case 1: lie_about_partial(liar, packet, group, operation); break;
         default:
             packet.opcode = Opcode::mp_ep_control;
             std::tie(packet.control, data) = lie_about_message(liar, group.hash, operation);

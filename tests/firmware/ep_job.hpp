@@ -49,7 +49,9 @@ class Job : public EpReference {
         p.hidden = options_.hidden;
         p.max_tokens = options_.max_tokens;
         p.dispatch_format = options_.format;
-        p.combine_format = RowFormat::bf16;
+        p.combine_format = options_.combine_format;
+        p.partial_format = options_.partial_format;
+        p.flags = options_.flags;
         p.entry_policy = options_.policy;
         p.mode = options_.mode;
         p.handles = options_.handles;
@@ -128,14 +130,26 @@ class Job : public EpReference {
         return bytes;
     }
 
+    /// BF16 of any size and sign.
+    std::vector<std::uint16_t> random_values(std::size_t count) {
+        std::vector<std::uint16_t> values(count);
+        for (std::uint16_t& value : values) {
+            const float magnitude =
+                std::ldexp(static_cast<float>(random_() % 255 + 1), static_cast<int>(random_() % 12) - 6);
+            value = to_bf16(random_() % 2 == 0 ? magnitude : -magnitude);
+        }
+        return values;
+    }
+
     Call dispatch_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle,
                        std::uint32_t capacity) {
         const RankTokens& tokens = routing[rank];
         const auto count = static_cast<std::uint32_t>(tokens.experts.size());
         Call call;
         call.capacity = capacity;
-        call.x = random_bytes(count * data_bytes());
-        call.scales = random_bytes(count * scale_bytes());
+        if (x_format() == options_.format) call.x = random_bytes(count * data_bytes());
+        else call.x = as_bytes(random_values(count * std::size_t{options_.hidden}));
+        call.scales = random_bytes(count * scale_bytes(x_format()));
         std::vector<std::uint8_t> indices(count * options_.topk * sizeof(std::int64_t));
         std::vector<std::uint8_t> weights(count * options_.topk * sizeof(float));
         for (std::uint32_t t = 0; t < count; ++t) {
@@ -164,30 +178,22 @@ class Job : public EpReference {
         return call;
     }
 
-    /// BF16 values of any size and sign, so that the order of additions shows.
-    std::vector<std::uint8_t> random_outputs(std::size_t rows) {
-        std::vector<std::uint16_t> values(rows * options_.hidden);
-        for (std::uint16_t& value : values) {
-            const float magnitude =
-                std::ldexp(static_cast<float>(random_() % 255 + 1), static_cast<int>(random_() % 12) - 6);
-            value = to_bf16(random_() % 2 == 0 ? magnitude : -magnitude);
-        }
-        std::vector<std::uint8_t> bytes(values.size() * 2);
-        if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-        return bytes;
-    }
-
-    /// Expert outputs for a rank's received rows.
-    Call combine_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle) {
-        const std::size_t rows = expected_rows(routing, rank).size();
+    /// Expert outputs for a rank's received rows, or for `rows`: values of any size and sign, so that the
+    /// order of additions shows.
+    Call combine_call(std::uint32_t rank, const Routing& routing, std::uint32_t handle,
+                      std::optional<std::size_t> rows = {}) {
         Call call;
-        call.x = random_outputs(rows);
+        const std::size_t count = rows.value_or(expected_rows(routing, rank).size());
+        const std::vector<std::uint16_t> values = random_values(count * options_.hidden);
+        if (outputs_format() == RowFormat::bf16) call.x = as_bytes(values);
+        else encode_rows(call, values);
         regmap::EpRequest& request = call.request;
         request.opcode = regmap::EpOpcode::combine;
         request.handle = handle;
         request.user_data = ++calls_;
         request.timeout_us = options_.timeout_us;
         request.x = filled(rank, call.x);
+        request.x_scales = filled(rank, call.scales);
         request.recv_x = range(rank, routing[rank].experts.size() * options_.hidden * 2);
         request.result = range(rank, sizeof(regmap::EpResult));
         mesh.device(rank).allow_place(request.recv_x.address,
@@ -229,9 +235,8 @@ class Job : public EpReference {
 
     std::vector<Call> dispatch_calls(const Routing& routing, std::uint32_t handle) {
         std::vector<Call> calls;
-        for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank)
             calls.push_back(dispatch_call(rank, routing, handle, capacity_for(routing, rank)));
-        }
         return calls;
     }
     /// The same routing again, out of the handle: other rows, no top-k lists.
@@ -348,14 +353,14 @@ class Job : public EpReference {
         const std::uint64_t name = std::uint64_t{source} << 32 | token;
         ASSERT_EQ(device.load<std::uint64_t>(request.recv_source.address + slot * 8), name)
             << "slot " << slot;
+        std::uint32_t spoilt = 0;
+        const std::vector<std::uint8_t> row = sent_row(sent, x_format(), options_.format, token, spoilt);
         const std::uint8_t* data = device.bytes(request.recv_x.address + slot * data_bytes(), data_bytes());
-        ASSERT_EQ(std::memcmp(data, sent.x.data() + token * data_bytes(), data_bytes()), 0)
-            << "slot " << slot;
+        ASSERT_EQ(std::memcmp(data, row.data(), data_bytes()), 0) << "slot " << slot;
         if (scale_bytes() == 0) return;
         const std::uint8_t* scales =
             device.bytes(request.recv_x_scales.address + slot * scale_bytes(), scale_bytes());
-        ASSERT_EQ(std::memcmp(scales, sent.scales.data() + token * scale_bytes(), scale_bytes()), 0)
-            << "slot " << slot;
+        ASSERT_EQ(std::memcmp(scales, row.data() + data_bytes(), scale_bytes()), 0) << "slot " << slot;
     }
 
   private:

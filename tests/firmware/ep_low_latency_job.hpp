@@ -46,9 +46,7 @@ class LowLatencyJob : public Job {
 
     /// Outputs for every slot: those of no row must not be looked at.
     Call expert_combine(std::uint32_t rank, const Routing& routing, bool with_weights) {
-        Call call = combine_call(rank, routing, 0);
-        call.x = random_outputs(slots());
-        call.request.x = filled(rank, call.x);
+        Call call = combine_call(rank, routing, 0, slots());
         if (!with_weights) return call;
         std::vector<std::uint8_t> weights(routing[rank].experts.size() * options_.topk * sizeof(float));
         for (std::size_t t = 0; t < routing[rank].experts.size(); ++t)
@@ -91,18 +89,18 @@ class LowLatencyJob : public Job {
     }
 
     /// Of each node in order: the FP32 sum over the token's distinct experts there, in order of its top-k
-    /// list, of weight times output, rounded; then the FP32 sum over nodes, rounded. `weighted`: the weights
-    /// of the routing, those of an expert named twice added; else each is 1 for every mention.
+    /// list, of weight times output, encoded as a partial row; then the FP32 sum over nodes, rounded.
+    /// `weighted`: the weights of the routing, those of an expert named twice added; else each is 1 for every
+    /// mention.
     [[nodiscard]] std::vector<std::uint16_t> weighted_sum(const Routing& routing,
                                                           const std::vector<Call>& calls,
                                                           std::uint32_t source, std::uint32_t token,
                                                           bool weighted) const {
         const auto& chosen = routing[source].experts[token];
-        std::vector<float> totals(options_.hidden, 0.0F);
-        bool any_node = false;
+        std::uint32_t spoilt = 0;
+        Sum total;
         for (std::uint32_t node = 0; node < mesh.options().nodes; ++node) {
-            std::vector<float> sum(options_.hidden, 0.0F);
-            bool any = false;
+            Sum sum;
             for (std::size_t k = 0; k < chosen.size(); ++k) {
                 const bool again = std::find(chosen.begin(), chosen.begin() + static_cast<long>(k),
                                              chosen[k]) != chosen.begin() + static_cast<long>(k);
@@ -110,18 +108,14 @@ class LowLatencyJob : public Job {
                 float weight = 0;
                 for (std::size_t j = k; j < chosen.size(); ++j)
                     if (chosen[j] == chosen[k]) weight += weighted ? routing[source].weights[token][j] : 1.0F;
-                add_output(calls, source, routing, token, chosen[k], weight, any, sum);
-                any = true;
+                add(sum, options_.combine_format, output_of(calls, routing, source, token, chosen[k]),
+                    weight);
             }
-            if (!any) continue;
-            for (std::uint32_t e = 0; e < options_.hidden; ++e) {
-                const float rounded = to_float(to_bf16(sum[e]));
-                totals[e] = any_node ? totals[e] + rounded : rounded;
-            }
-            any_node = true;
+            if (!sum.empty())
+                add(total, options_.partial_format, encode(options_.partial_format, sum, spoilt));
         }
         std::vector<std::uint16_t> row(options_.hidden);
-        for (std::uint32_t e = 0; e < options_.hidden; ++e) row[e] = to_bf16(totals[e]);
+        for (std::size_t e = 0; e < total.size(); ++e) row[e] = to_bf16(total[e]);
         return row;
     }
 
@@ -168,20 +162,16 @@ class LowLatencyJob : public Job {
             << "slot " << slot << " should be empty";
     }
 
-    void add_output(const std::vector<Call>& calls, std::uint32_t source, const Routing& routing,
-                    std::uint32_t token, std::int64_t expert, float weight, bool any,
-                    std::vector<float>& sum) const {
-        const std::uint32_t rank = rank_of(expert);
+    /// What `expert` has for a token, as it travels.
+    [[nodiscard]] std::vector<std::uint8_t> output_of(const std::vector<Call>& calls, const Routing& routing,
+                                                      std::uint32_t source, std::uint32_t token,
+                                                      std::int64_t expert) const {
         const auto tokens = tokens_for(routing, source, expert);
         const auto number = std::find(tokens.begin(), tokens.end(), token) - tokens.begin();
         const std::size_t slot = slot_of(static_cast<std::uint32_t>(expert) % options_.experts_per_rank,
                                          source, static_cast<std::size_t>(number));
-        for (std::uint32_t e = 0; e < options_.hidden; ++e) {
-            std::uint16_t value = 0;
-            std::memcpy(&value, calls[rank].x.data() + (slot * options_.hidden + e) * 2, 2);
-            const float product = weight * to_float(value);
-            sum[e] = any ? sum[e] + product : product;
-        }
+        std::uint32_t spoilt = 0;
+        return sent_row(calls[rank_of(expert)], outputs_format(), options_.combine_format, slot, spoilt);
     }
 };
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "mesh.hpp"
+#include "mesh_rows.hpp"
 
 namespace plait::mesh_test {
 
 using regmap::EntryPolicy;
-using regmap::RowFormat;
 using regmap::Status;
 
 inline std::uint64_t job_seed(std::uint64_t own) {
@@ -32,6 +32,9 @@ struct JobOptions {
     std::uint32_t handles = 2;
     std::uint32_t timeout_us = 2'000'000;
     regmap::EpMode mode = regmap::EpMode::normal;
+    RowFormat combine_format = RowFormat::bf16;
+    RowFormat partial_format = RowFormat::bf16;
+    std::uint32_t flags = 0;  ///< Of GroupParameters.
 };
 
 /// What one rank gives to a dispatch: its tokens' top-k lists; [tokens][topk].
@@ -82,11 +85,65 @@ class EpReference {
         return static_cast<std::uint32_t>(expert) / options_.experts_per_rank;
     }
     [[nodiscard]] std::size_t data_bytes() const {
-        return options_.hidden * (options_.format == RowFormat::bf16 ? std::size_t{2} : std::size_t{1});
+        return engines::code_bytes(options_.format, options_.hidden);
     }
     [[nodiscard]] std::size_t scale_bytes() const {
-        return options_.format == RowFormat::bf16 ? 0 : options_.hidden / 128 * std::size_t{4};
+        return engines::scale_bytes(options_.format, options_.hidden);
     }
+    /// What the rows of x of a dispatch, and of a combine, are given as.
+    [[nodiscard]] RowFormat x_format() const {
+        return (options_.flags & regmap::group_encode_dispatch) != 0 ? RowFormat::bf16 : options_.format;
+    }
+    [[nodiscard]] RowFormat outputs_format() const {
+        return (options_.flags & regmap::group_encode_combine) != 0 ? RowFormat::bf16
+                                                                    : options_.combine_format;
+    }
+    [[nodiscard]] std::size_t code_bytes(RowFormat format) const {
+        return engines::code_bytes(format, options_.hidden);
+    }
+    [[nodiscard]] std::size_t scale_bytes(RowFormat format) const {
+        return engines::scale_bytes(format, options_.hidden);
+    }
+
+    /// Row `number` of what was given, codes and scales.
+    [[nodiscard]] std::vector<std::uint8_t> given_row(const Call& call, RowFormat format,
+                                                      std::size_t number) const {
+        const auto slice = [](const std::vector<std::uint8_t>& rows, std::size_t index, std::size_t bytes) {
+            const auto first = rows.begin() + static_cast<std::ptrdiff_t>(index * bytes);
+            return std::vector<std::uint8_t>(first, first + static_cast<std::ptrdiff_t>(bytes));
+        };
+        std::vector<std::uint8_t> row = slice(call.x, number, code_bytes(format));
+        const std::vector<std::uint8_t> scales = slice(call.scales, number, scale_bytes(format));
+        row.insert(row.end(), scales.begin(), scales.end());
+        return row;
+    }
+    /// The same as it travels in `wire`.
+    [[nodiscard]] std::vector<std::uint8_t> sent_row(const Call& call, RowFormat given, RowFormat wire,
+                                                     std::size_t number, std::uint32_t& non_finite) const {
+        const std::vector<std::uint8_t> row = given_row(call, given, number);
+        if (given == wire) return row;
+        std::vector<std::uint16_t> values(options_.hidden);
+        std::memcpy(values.data(), row.data(), row.size());
+        return encode(wire, values, non_finite);
+    }
+
+    static std::vector<std::uint8_t> as_bytes(const std::vector<std::uint16_t>& values) {
+        std::vector<std::uint8_t> bytes(values.size() * 2);
+        if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+        return bytes;
+    }
+    /// Rows that the caller has encoded itself.
+    void encode_rows(Call& call, const std::vector<std::uint16_t>& values) const {
+        std::uint32_t spoilt = 0;
+        for (auto first = values.begin(); first != values.end(); first += options_.hidden) {
+            const std::vector<std::uint16_t> one(first, first + options_.hidden);
+            const std::vector<std::uint8_t> row = encode(options_.combine_format, one, spoilt);
+            const auto codes = static_cast<std::ptrdiff_t>(code_bytes(options_.combine_format));
+            call.x.insert(call.x.end(), row.begin(), row.begin() + codes);
+            call.scales.insert(call.scales.end(), row.begin() + codes, row.end());
+        }
+    }
+
     // Reference.
 
     [[nodiscard]] bool goes_to(const Routing& routing, std::uint32_t source, std::uint32_t token,
@@ -120,43 +177,46 @@ class EpReference {
         return count;
     }
 
-    /// FP32 in rank order within a node, rounded; FP32 in node order over the nodes, rounded; zeros for no
-    /// expert.
+    /// FP32 in rank order within a node, encoded as a partial row; FP32 in node order over the nodes, rounded
+    /// to BF16; zeros for no expert.
     [[nodiscard]] std::vector<std::uint16_t> combined(const Routing& routing,
                                                       const std::vector<std::vector<SourceToken>>& rows,
                                                       const std::vector<Call>& calls, std::uint32_t source,
                                                       std::uint32_t token) const {
-        std::vector<std::uint16_t> sum(options_.hidden, 0);
-        std::vector<float> totals(options_.hidden, 0.0F);
-        bool any_node = false;
+        std::uint32_t spoilt = 0;
+        Sum total;
         for (std::uint32_t node = 0; node < mesh_options_.nodes; ++node) {
-            std::vector<float> node_sum(options_.hidden, 0.0F);
-            bool any_rank = false;
+            Sum node_sum;
             for (std::uint32_t i = 0; i < mesh_options_.ranks_per_node; ++i) {
                 const std::uint32_t rank = node * mesh_options_.ranks_per_node + i;
                 if (!goes_to(routing, source, token, rank)) continue;
                 std::size_t slot = 0;
                 while (rows[rank][slot].source != source || rows[rank][slot].token != token) ++slot;
-                for (std::uint32_t e = 0; e < options_.hidden; ++e) {
-                    std::uint16_t value = 0;
-                    std::memcpy(&value, calls[rank].x.data() + (slot * options_.hidden + e) * 2, 2);
-                    node_sum[e] = any_rank ? node_sum[e] + to_float(value) : to_float(value);
-                }
-                any_rank = true;
+                add(node_sum, options_.combine_format,
+                    sent_row(calls[rank], outputs_format(), options_.combine_format, slot, spoilt));
             }
-            if (!any_rank) continue;
-            for (std::uint32_t e = 0; e < options_.hidden; ++e) {
-                const float rounded = to_float(to_bf16(node_sum[e]));
-                totals[e] = any_node ? totals[e] + rounded : rounded;
-            }
-            any_node = true;
+            if (node_sum.empty()) continue;
+            add(total, options_.partial_format, encode(options_.partial_format, node_sum, spoilt));
         }
-        if (!any_node) return sum;
-        for (std::uint32_t e = 0; e < options_.hidden; ++e) sum[e] = to_bf16(totals[e]);
-        return sum;
+        std::vector<std::uint16_t> row(options_.hidden, 0);
+        for (std::size_t e = 0; e < total.size(); ++e) row[e] = to_bf16(total[e]);
+        return row;
     }
 
   protected:
+    using Sum = std::vector<float>;  ///< Empty: nothing was added yet.
+
+    void add(Sum& sum, RowFormat format, const std::vector<std::uint8_t>& row, float weight = 1.0F) const {
+        Sum values(options_.hidden);
+        ASSERT_TRUE(engines::decode_row(as_row(format, values.size(), row), std::span(values)));
+        for (float& value : values) value *= weight;
+        if (sum.empty()) {
+            sum = values;
+        } else {
+            for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += values[e];
+        }
+    }
+
     JobOptions options_;
 
   private:

@@ -268,7 +268,8 @@ TEST(Reduction, DoesNotDependOnTheOrderOfArrivalAndLeavesNothing) {
         std::vector<uint32_t> order(count);
         std::iota(order.begin(), order.end(), 0U);
         for (uint32_t i = count; i-- > 1;) std::swap(order[i], order[random.uniform(i + 1)]);
-        cluster.device(0).reduce_open(5, static_cast<uint8_t>(count), contributions.elements);
+        cluster.device(0).reduce_open(
+            5, {.contributions = static_cast<uint8_t>(count), .elements = contributions.elements});
         for (const uint32_t i : order) {
             contributions.send(cluster, i, 5);
             cluster.run_out();
@@ -287,7 +288,7 @@ TEST(Reduction, TakesACycleFor64BytesOfEveryContributionAndOfTheResult) {
     ScriptedCluster cluster(one_node());
     Random random(1, "reduction time");
     const Contributions contributions(cluster, 2, 2048, random);
-    cluster.device(0).reduce_open(0, 2, 2048);
+    cluster.device(0).reduce_open(0, {.contributions = 2, .elements = 2048});
     contributions.send(cluster, 0, 0);  // device 0, looped back
     cluster.run();
     cluster.queue().run_until(10'000 * ns);
@@ -313,7 +314,7 @@ TEST(Reduction, SkippedPositionsAreLeftOutAndNothingAtAllIsZeros) {
         cluster.device(0).release(buffer);
     };
     for (uint32_t skipped = 0; skipped < 3; ++skipped) {
-        cluster.device(0).reduce_open(1, 3, 100);
+        cluster.device(0).reduce_open(1, {.contributions = 3, .elements = 100});
         for (uint32_t i = 0; i < 3; ++i) {
             if (i == skipped) {
                 cluster.device(0).reduce_skip(1, static_cast<uint8_t>(i));
@@ -324,13 +325,13 @@ TEST(Reduction, SkippedPositionsAreLeftOutAndNothingAtAllIsZeros) {
         }
         EXPECT_EQ(result, contributions.sum(skipped)) << "without " << skipped;
     }
-    cluster.device(0).reduce_open(1, 2, 100);
+    cluster.device(0).reduce_open(1, {.contributions = 2, .elements = 100});
     cluster.device(0).reduce_skip(1, 1);
     cluster.device(0).reduce_skip(1, 0);
     cluster.run();
     EXPECT_EQ(result, std::vector<uint16_t>(100, 0));
     result.clear();
-    cluster.device(0).reduce_open(1, 0, 100);
+    cluster.device(0).reduce_open(1, {.contributions = 0, .elements = 100});
     cluster.run();
     EXPECT_EQ(result, std::vector<uint16_t>(100, 0));
     EXPECT_EQ(cluster->live_objects(), 0U);
@@ -343,7 +344,7 @@ TEST(Reduction, WhatFitsNoTurnIsRefusedAndClosingFreesWhatWaits) {
     const Contributions other_size(cluster, 4, 65, random);
     contributions.send(cluster, 0, 2);  // not open
     cluster.run();
-    cluster.device(0).reduce_open(2, 3, 64);
+    cluster.device(0).reduce_open(2, {.contributions = 3, .elements = 64});
     contributions.send(cluster, 1, 2);
     contributions.send(cluster, 1, 2);      // came before
     contributions.send(cluster, 3, 2);      // no such position

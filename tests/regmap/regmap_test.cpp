@@ -21,6 +21,8 @@ TEST(Enums, NamesAreTheDescriptionsAndOthersUnknown) {
     EXPECT_EQ(rm::colour_count, 3u);
     EXPECT_TRUE(rm::is_known(static_cast<rm::Colour>(200)));
     EXPECT_FALSE(rm::is_known(static_cast<rm::Colour>(199)));
+    EXPECT_EQ(rm::wavelength_nm(rm::Colour::deep_blue), 440u);
+    EXPECT_EQ(rm::wavelength_nm(static_cast<rm::Colour>(199)), 0u);
 }
 
 TEST(ForC, ConstantsAndEnumsAreTheSame) {
@@ -28,6 +30,7 @@ TEST(ForC, ConstantsAndEnumsAreTheSame) {
     EXPECT_EQ(PLAIT_LARGE, 4294967296U);
     const plait_colour colour = PLAIT_COLOUR_DEEP_BLUE;
     EXPECT_EQ(colour, 200U);
+    EXPECT_EQ(PLAIT_COLOUR_DEEP_BLUE_WAVELENGTH_NM, 440U);
     EXPECT_EQ(sizeof colour, 4U);
 }
 

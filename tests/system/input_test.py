@@ -48,7 +48,9 @@ IMPOSSIBLE = (
     (GOOD.replace("nodes = 2", "nodes = 64"), "256"),
     (GOOD.replace("experts = 64", "experts = 63"), "workload.experts", "multiple of the ranks"),
     (GOOD.replace("topk = 2", "topk = 17"), "workload.topk", "16"),
-    (GOOD.replace("hidden = 1024", "hidden = 2880"), "workload.hidden", "multiple of 128"),
+    (GOOD.replace("hidden = 1024", "hidden = 2890"), "workload.hidden", "multiple of 64"),
+    (GOOD.replace("hidden = 1024", 'hidden = 3584\ncombine_format = "e4m3_f32"\npartial_format = "e4m3_f32"').replace(
+        "[workload]", "[device]\naccumulators = 6\n[workload]"), "workload.hidden", "7 quarters", "accumulators = 6"),
     (GOOD.replace("hidden = 1024", "hidden = 7168").replace("[workload]", "[scale_out]\nmtu_bytes = 256\n[workload]"),
      "workload.hidden", "parts"),
     (GOOD.replace("[workload]", "[device]\naccumulators = 3\n[workload]"), "workload.hidden", "accumulators"),

@@ -17,11 +17,12 @@ PHASE = {"variant": text, "name": text, "micro_batch": whole, "repetition": whol
          "scale_out_bytes_per_gpu": number, "scale_up_bytes_per_gpu": number,
          "scale_out_bytes_per_gpu_with_duplicates": number, "saved_by_duplicate_removal": number, "packets": whole,
          "retransmitted": whole, "out_of_order_max": whole, "latency_ns": dict,
-         "published_us": (*number, nothing)}
+         "published_us": (*number, nothing), "non_finite": whole, "noise": (*number, nothing)}
 LATENCY = {key: whole for key in ("packets", "p50", "p90", "p99", "p999", "max")}
 RUN = {"variant": text, "complete": flag, "verified": flag, "errors": list, "simulated_us": number, "workload": text,
        "spray": text, "high_water": dict, "firmware_work": dict, "drops": dict, "counters": dict, "timeline": dict}
-OF_EP = {"mode": text, "entry_policy": text, "dispatch_format": text, "tokens": whole}
+OF_EP = {"mode": text, "entry_policy": text, "dispatch_format": text, "combine_format": text, "partial_format": text,
+         "encode_dispatch": flag, "encode_combine": flag, "tokens": whole}
 OF_FLOWS = {"flows": dict}
 FLOWS = {"count": whole, "complete": whole, "time_us_min": number, "time_us_mean": number, "time_us_max": number,
          "victim_time_us": (*number, nothing)}

@@ -1,13 +1,13 @@
 """Every scenario completes with every byte right. decode64, decode256, ep64-full, ep64-policies, incast-trimming, lossy and plane-down have tests of their own;
-ep64-accumulators, ep64-full five times over, takes minutes."""
+ep64-accumulators and ep64-full-formats, ep64-full many times over, take minutes."""
 
 import unittest
 
 from program import SCENARIOS, run
 
-EP = ("ep8", "ep16", "ep32", "ep64", "ep64-decode")
+EP = ("ep8", "ep16", "ep32", "ep32-formats", "ep64", "ep64-decode")
 FLOWS = ("permutation", "alltoall", "incast")
-ELSEWHERE = ("decode256", "decode64", "ep64-accumulators", "ep64-full", "ep64-policies", "incast-trimming", "lossy", "plane-down")
+ELSEWHERE = ("decode256", "decode64", "ep64-accumulators", "ep64-full", "ep64-full-formats", "ep64-policies", "incast-trimming", "lossy", "plane-down")
 
 
 class Scenarios(unittest.TestCase):

@@ -29,13 +29,17 @@ struct EpConfig {
     std::uint32_t ranks_per_node = 8;  ///< Divides the ranks; ranks of a node are consecutive.
     std::uint32_t experts = 0;     ///< A multiple of the ranks; expert e lives on rank e * ranks / experts.
     std::uint32_t topk = 0;        ///< Experts a token chooses.
-    std::uint32_t hidden = 0;      ///< Elements of a row: a multiple of 64, of 128 for e4m3_f32.
+    std::uint32_t hidden = 0;      ///< Elements of a row: a multiple of 64.
     std::uint32_t max_tokens = 0;  ///< Tokens a rank may give to one dispatch.
     /// normal: a row for each token and rank, outputs by source. low_latency: a row for each token and
     /// expert, outputs [experts / ranks, ranks, max_tokens], and combines that weigh.
     EpMode mode = EpMode::normal;
-    RowFormat dispatch_format = RowFormat::e4m3_f32;
-    RowFormat combine_format = RowFormat::bf16;  ///< bf16 is the only one.
+    RowFormat dispatch_format = RowFormat::e4m3_f32;  ///< Of rows on their way and in recv_x; not f32.
+    RowFormat combine_format = RowFormat::bf16;       ///< Of the experts' outputs on their way.
+    RowFormat partial_format = RowFormat::bf16;       ///< Of a node's sum on its way back over scale-out.
+    /// x of a dispatch is BF16 and the device encodes it; dispatch_format is then neither bf16 nor f32.
+    bool encode_dispatch = false;
+    bool encode_combine = false;  ///< The same of a combine.
     EntryPolicy entry_policy = EntryPolicy::balanced;
     std::uint32_t handles = 2;  ///< Dispatches alive at once, up to max_handles: two for two micro-batches.
 
@@ -48,6 +52,18 @@ struct EpConfig {
         10'000'000'000;  ///< Of each exchange with the other ranks at creation.
 };
 
+/// Bytes of the codes of a row, in elements' order.
+constexpr std::uint64_t code_bytes(RowFormat format, std::uint32_t hidden) {
+    return std::uint64_t{hidden} * regmap::code_bits(format) / 8;
+}
+
+/// Bytes of a row's scales, one for each block of 128 elements, a part of one included: f32, LogFMT's two
+/// BF16, or a byte of UE8M0, so that four blocks fill a word.
+constexpr std::uint64_t scale_bytes(RowFormat format, std::uint32_t hidden) {
+    constexpr std::uint32_t block = regmap::scale_block_elements;
+    return std::uint64_t{(hidden + block - 1) / block} * regmap::block_scale_bytes(format);
+}
+
 /// Names a dispatch: its routing and where its rows are. Made by dispatch, valid until release.
 struct EpHandle {
     std::uint32_t group = 0;
@@ -57,8 +73,9 @@ struct EpHandle {
     friend bool operator==(const EpHandle&, const EpHandle&) = default;
 };
 
-/// Inputs need local read only (access 0), outputs local write. E = bytes of an element: 1 for e4m3_f32, 2
-/// for bf16. With 0 tokens the inputs may be empty; a rank without tokens must make the call all the same.
+/// Inputs need local read only (access 0), outputs local write. A row is code_bytes() of codes in one buffer
+/// and scale_bytes() of scales in the other, which is absent where the format has none. With 0 tokens the
+/// inputs may be empty; a rank without tokens must make the call all the same.
 ///
 /// In low latency the outputs hold C = experts / ranks * ranks * max_tokens rows, whatever receive_capacity
 /// says: the i-th row of source rank r for local expert e is row (e * ranks + r) * max_tokens + i. Rows that
@@ -68,12 +85,12 @@ struct DispatchArguments {
     std::uint32_t receive_capacity =
         0;  ///< C: rows the outputs hold. More to receive: capacity_exceeded, none placed.
     std::uint32_t timeout_us = 0;  ///< Time limit of the call, on the device; above 0.
-    BufferView x;                  ///< [tokens, hidden] E bytes each.
-    BufferView x_scales;           ///< e4m3_f32: [tokens, hidden / 128] f32.
-    BufferView topk_idx;           ///< [tokens, topk] i64, -1 = none. Not read with `cached`.
-    BufferView topk_weights;       ///< [tokens, topk] f32. Optional.
-    BufferView recv_x;  ///< [receive_capacity, hidden] E bytes each, ordered by source rank, then token.
-    BufferView recv_x_scales;        ///< e4m3_f32: [receive_capacity, hidden / 128] f32.
+    BufferView x;  ///< [tokens] rows of dispatch_format, or [tokens, hidden] bf16 with encode_dispatch.
+    BufferView x_scales;      ///< Their scales.
+    BufferView topk_idx;      ///< [tokens, topk] i64, -1 = none. Not read with `cached`.
+    BufferView topk_weights;  ///< [tokens, topk] f32. Optional.
+    BufferView recv_x;  ///< [receive_capacity] rows of dispatch_format, ordered by source rank, then token.
+    BufferView recv_x_scales;        ///< Their scales.
     BufferView recv_topk_idx;        ///< [receive_capacity, topk] i64: local expert, -1 = not here. Optional.
     BufferView recv_topk_weights;    ///< [receive_capacity, topk] f32. Optional.
     BufferView recv_source;          ///< [receive_capacity] u64: source rank << 32 | token. Optional.
@@ -94,7 +111,10 @@ inline constexpr std::uint32_t max_expert_alignment = 65536;
 struct CombineArguments {
     EpHandle handle;               ///< Its latest call ended with ok or rank_failed.
     std::uint32_t timeout_us = 0;  ///< Above 0.
-    BufferView x;  ///< [received rows, hidden] bf16, rows in the order of recv_x. Low latency: all C.
+    /// [received rows] of combine_format, or [received rows, hidden] bf16 with encode_combine; in the order
+    /// of recv_x. Low latency: all C.
+    BufferView x;
+    BufferView x_scales = {};      ///< Their scales, where the format has any.
     BufferView topk_weights = {};  ///< Low latency: [tokens, topk] f32. Optional.
     BufferView combined_x;         ///< [tokens, hidden] bf16; a token without experts becomes zeros.
 };
@@ -115,6 +135,9 @@ struct EpCompletion {
     /// Low-latency dispatch: [ranks, experts / ranks]: how many of a source's max_tokens rows for an expert
     /// came.
     std::vector<std::uint32_t> rows_per_source_and_expert;
+    /// Infinities and NaN that this rank's device met when it encoded or rounded for the call: in rows and
+    /// contributions, once for each copy sent, and in sums.
+    std::uint32_t non_finite = 0;
     RankMask failed_ranks;
 };
 

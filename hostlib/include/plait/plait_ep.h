@@ -60,9 +60,9 @@ typedef struct plait_ep_config {
     uint32_t ranks_per_node;          /**< Divides the ranks; ranks of a node are consecutive. */
     uint32_t experts;                 /**< A multiple of the ranks. */
     uint32_t topk;                    /**< Experts a token chooses. */
-    uint32_t hidden;                  /**< Elements of a row: a multiple of 64, of 128 for e4m3_f32. */
+    uint32_t hidden;                  /**< Elements of a row: a multiple of 64. */
     uint32_t max_tokens;              /**< Tokens a rank may give to one dispatch. */
-    plait_row_format dispatch_format; /**< bf16 or e4m3_f32. */
+    plait_row_format dispatch_format; /**< Of rows on their way and in recv_x; not f32. */
     plait_entry_policy entry_policy;  /**< By which device of a node rows enter it. */
     uint32_t handles;                 /**< Dispatches alive at once, up to PLAIT_MAX_HANDLES. */
     uint32_t mtu_bytes;               /**< A power of two, PLAIT_MIN_MTU_BYTES .. PLAIT_MAX_MTU_BYTES. */
@@ -72,12 +72,17 @@ typedef struct plait_ep_config {
     uint64_t bootstrap_timeout_ns;    /**< Of each exchange with the other ranks at creation. */
     plait_ep_mode mode;               /**< Layout of the outputs: see plait_ep_dispatch_args. */
     uint32_t reserved;
+    plait_row_format combine_format; /**< Of the experts' outputs on their way. */
+    plait_row_format partial_format; /**< Of a node's sum on its way back over scale-out. */
+    uint32_t encode_dispatch;        /**< Not 0: x of a dispatch is bf16, and the device encodes it as */
+                                     /**< dispatch_format, which is then neither bf16 nor f32. */
+    uint32_t encode_combine;         /**< The same of a combine and combine_format. */
 } plait_ep_config;
 #define PLAIT_EP_CONFIG_INIT                                                                        \
     {                                                                                               \
         PLAIT_HEAD_INIT(plait_ep_config), 8, 0, 0, 0, 0, PLAIT_ROW_FORMAT_E4M3_F32,                 \
             PLAIT_ENTRY_POLICY_BALANCED, 2, 4096, 512, 128, PLAIT_SPRAY_POLICY_SPRAY, 10000000000u, \
-            PLAIT_EP_MODE_NORMAL, 0                                                                 \
+            PLAIT_EP_MODE_NORMAL, 0, PLAIT_ROW_FORMAT_BF16, PLAIT_ROW_FORMAT_BF16, 0, 0             \
     }
 
 /** Ranks by number: bit r % 64 of bits[r / 64] stands for rank r. */
@@ -143,7 +148,9 @@ plait_status plait_ep_handle_destroy(plait_ep_handle* handle);
 
 /* ---- Calls ---- */
 
-/** Rows of a dispatch. B = bytes of an element: 1 for e4m3_f32, 2 for bf16.
+/** Rows of a dispatch. A row of a format is its H codes of PLAIT_ROW_FORMAT_..._CODE_BITS in one buffer, and
+ * for each block of 128 elements, a part of one included, a scale of PLAIT_ROW_FORMAT_..._BLOCK_SCALE_BYTES
+ * in the other, which is absent where that is 0.
  *
  * Low latency: C = E / R * R * max_tokens, whatever receive_capacity says; the i-th row of source rank r for
  * local expert e is row (e * R + r) * max_tokens + i. There is no recv_topk_idx or recv_topk_weights. */
@@ -154,10 +161,10 @@ typedef struct plait_ep_dispatch_args {
     uint32_t timeout_us;            /**< Time limit of the call, on the device; above 0. */
     uint32_t expert_alignment;      /**< 1 .. 65536: see aligned_rows_per_local_expert. */
     uint32_t mark_empty_rows;       /**< Not 0: rows of recv_topk_idx that no token came for are -1. */
-    plait_buffer x;                 /**< [T, H] B bytes each. */
-    plait_buffer x_scales;          /**< e4m3_f32: [T, H / 128] f32. */
-    plait_buffer recv_x;            /**< out [C, H] B bytes each, by source rank, then token. */
-    plait_buffer recv_x_scales;     /**< out, e4m3_f32: [C, H / 128] f32. */
+    plait_buffer x;                 /**< [T, H] of dispatch_format, bf16 with encode_dispatch. */
+    plait_buffer x_scales;          /**< Their scales. */
+    plait_buffer recv_x;            /**< out [C, H] of dispatch_format, by source rank, then token. */
+    plait_buffer recv_x_scales;     /**< out: their scales. */
     plait_buffer recv_topk_idx;     /**< out [C, K] i64: local expert, -1 = not here. Optional. */
     plait_buffer recv_topk_weights; /**< out [C, K] f32. Optional. */
     plait_buffer recv_source;       /**< out [C] u64: source rank << 32 | token. Optional. */
@@ -175,12 +182,17 @@ typedef struct plait_ep_combine_args {
     uint32_t version;
     uint32_t timeout_us; /**< Time limit of the call, on the device; above 0. */
     uint32_t reserved;
-    plait_buffer x;            /**< [N, H] bf16, rows in the order of recv_x. Low latency: [C, H]. */
+    /** [N, H] of combine_format, bf16 with encode_combine; in the order of recv_x. Low latency: [C, H]. */
+    plait_buffer x;
     plait_buffer combined_x;   /**< out [T, H] bf16; a token without experts becomes zeros. */
     plait_buffer topk_weights; /**< Low latency: [T, K] f32. Optional. */
+    plait_buffer x_scales;     /**< The scales of x, where its format has any. */
 } plait_ep_combine_args;
-#define PLAIT_EP_COMBINE_ARGS_INIT \
-    { PLAIT_HEAD_INIT(plait_ep_combine_args), 0, 0, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT }
+#define PLAIT_EP_COMBINE_ARGS_INIT                                                          \
+    {                                                                                       \
+        PLAIT_HEAD_INIT(plait_ep_combine_args), 0, 0, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, \
+            PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT                                            \
+    }
 
 /** How a call ended. The arrays are the call's, valid until it is destroyed; null after a combine and where
  * the device refused the call before it began. */
@@ -197,7 +209,8 @@ typedef struct plait_ep_completion {
     const uint32_t* aligned_rows_per_local_expert; /**< Each rounded up to expert_alignment. */
     const uint32_t* rows_per_source;               /**< [ranks] */
     uint32_t ranks;
-    uint32_t reserved;
+    uint32_t non_finite; /**< Infinities and NaN that this rank's device met when it encoded or rounded for */
+                         /**< the call: rows and contributions, once for each copy sent, and sums. */
     plait_rank_mask failed_ranks; /**< Who was missing. */
     /** Low-latency dispatch: [ranks, local_experts]: rows of a source for an expert. Else null. */
     const uint32_t* rows_per_source_and_expert;

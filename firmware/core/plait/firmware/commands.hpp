@@ -19,10 +19,29 @@ struct Segment {
     std::uint32_t length = 0;
 };
 
+/// The first segment of a payload is a row of BF16 elements, or a part of one, to be encoded on its way: the
+/// payload is what this format makes of it, codes and then scales, from byte `offset` on.
+struct RowEncoding {
+    regmap::RowFormat format = regmap::RowFormat::bf16;  ///< bf16: nothing is encoded.
+    std::uint32_t offset = 0;
+    std::uint32_t counter = 0;  ///< That counts infinities and NaN.
+};
+
+/// A sum for the reduce engine: `contributions` rows of `elements`, in what format they come and in what
+/// format the sum goes.
+struct Reduction {
+    std::uint8_t contributions = 0;
+    std::uint32_t elements = 0;
+    regmap::RowFormat from = regmap::RowFormat::bf16;
+    regmap::RowFormat to = regmap::RowFormat::bf16;
+    std::uint32_t counter = 0;  ///< That counts infinities and NaN of the sum.
+};
+
 /// Where the payload of a packet comes from: the host segments in order, then the inline bytes; or a slice of
 /// a buffer.
 struct Payload {
     std::array<Segment, 2> segments{};
+    RowEncoding encoding{};
     std::uint8_t segment_count = 0;
     BufferId buffer = 0;
     std::uint32_t buffer_offset = 0;
@@ -72,6 +91,9 @@ struct DeviceConfig {
     std::uint32_t plane_rate_gbps = 100;
     std::uint32_t accumulators = 256;  ///< Of the reduce engine, `accumulator_elements` FP32 each.
     std::uint32_t accumulator_elements = 2048;
+    /// A sum takes quarters of an accumulator's room, wherever they are, and up to eight of them.
+    [[nodiscard]] constexpr std::uint32_t quarter_elements() const { return (accumulator_elements + 3) / 4; }
+    [[nodiscard]] constexpr std::uint32_t sum_elements() const { return 2 * accumulator_elements; }
     std::uint64_t packet_memory_bytes = 8ULL
                                         << 20;  ///< What EP holds in it leaves a quarter to arriving packets.
     std::uint64_t group_memory_bytes = 64ULL << 20;  ///< Table memory of one EP group.

@@ -101,6 +101,8 @@ class EpCalls {
         const bool cached = (request.flags & regmap::ep_request_cached) != 0;
         handle.request = request;
         handle.request_index = request_index;
+        (void)core_.hal().take_non_finite(
+            core_.counter(group, handle));  // what came after the last call's end
         handle.kind = request.opcode == regmap::EpOpcode::combine ? CallKind::combine
                       : cached                                    ? CallKind::cached_dispatch
                                                                   : CallKind::dispatch;

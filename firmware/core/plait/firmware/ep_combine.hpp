@@ -29,8 +29,8 @@ class EpCombine {
         handle.next_token = 0;
         handle.tokens_left = handle.token_count;
         handle.pace.start(core_.hal().now_ns() - lead_ns(), handle.row_count);
-        handle.pace.set_duration(
-            link_time_ns(core_.context().config(), handle.busiest_rows, group.output_bytes, group.parts));
+        handle.pace.set_duration(link_time_ns(core_.context().config(), handle.busiest_rows,
+                                              partial_row_bytes(group), group.parts));
         handle.missing_rows = 0;
         handle.lacking_ranks = {};
         for (RowInfo& row : handle.rows.first(handle.row_count)) {
@@ -55,7 +55,7 @@ class EpCombine {
         AccumulatorPool& pool = core_.token_pool();
         bool admitted = false;
         while (handle.state == HandleState::combining && handle.next_token < handle.token_count &&
-               in_pace(handle) && pool.available() >= group.parts &&
+               in_pace(handle) && pool.has_room(group.parts, row_room(group)) &&
                pool.contributions() + group.parts * handle.tokens[handle.next_token].count <=
                    group.token_limit) {
             admit(group, handle, handle.next_token++);
@@ -69,21 +69,21 @@ class EpCombine {
     void on_pull(EpGroup& group, EpHandle& handle, const ScaleUpHeader& pull) {
         PeerState& peer = handle.peer[pull.source_rank];
         const bool known = handle.state == HandleState::combining && pull.operation == handle.operation;
-        const bool fits = known && pull.index < rows_of(group, peer) && pull.length != 0 &&
-                          pull.offset < group.output_bytes && pull.length <= group.output_bytes - pull.offset;
+        const std::uint32_t part = pull.offset / group.part_elements;
+        const bool fits = known && pull.index < rows_of(group, peer) && part < group.parts &&
+                          pull.offset % group.part_elements == 0 && pull.length == part_length(group, part);
         if (known && !fits) return refuse_pull(pull, regmap::DropReason::malformed);
         // The entry may have had a row that came here too late, or in part: there is nothing to contribute.
-        const std::uint64_t slot = known ? slot_of(group, peer, pull) : 0;
-        const bool is_here = known && handle.parts_placed[slot] == group.row_parts;
-        if (!is_here) return refuse_pull(pull, regmap::DropReason::unknown_operation);
+        const std::uint32_t slot = known ? slot_of(group, peer, pull) : 0;
+        if (!known || handle.parts_placed[slot] != group.row_parts)
+            return refuse_pull(pull, regmap::DropReason::unknown_operation);
         const std::uint32_t entry = pull.source_local;
         ScaleUpHeader answer = pull;
         answer.kind = regmap::ScaleUpKind::contribution;
         answer.source_local = static_cast<std::uint8_t>(group.local);
         Payload payload;
-        payload.segments[0] =
-            Segment{handle.request.x.address + slot * group.output_bytes + pull.offset, pull.length};
-        payload.segment_count = 1;
+        answer.length =
+            fill_contribution(group, handle.request, slot, part, core_.counter(group, handle), payload);
         bool is_last = false;
         if (peer.pulls_left[entry] != 0) {
             --peer.pulls_left[entry];
@@ -142,9 +142,10 @@ class EpCombine {
             hal.release(event.buffer);
             return regmap::NackReason::none;
         }
-        const std::uint32_t part = partial.row_offset / group.part_bytes;
+        const std::uint32_t part = partial.first_element / group.part_elements;
         if (partial.token >= handle.next_token || part >= group.parts ||
-            partial.row_offset % group.part_bytes != 0 || packet.payload_bytes != part_length(group, part) ||
+            partial.first_element % group.part_elements != 0 ||
+            packet.payload_bytes != partial_bytes(group, part) ||
             packet.message_bytes != packet.payload_bytes) {
             return regmap::NackReason::invalid_request;
         }
@@ -174,9 +175,12 @@ class EpCombine {
     /// A part of a token is complete. The buffer is this function's.
     void token_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
         auto& hal = core_.hal();
-        const std::uint64_t offset =
-            std::uint64_t{job.token} * group.output_bytes + std::uint64_t{job.part} * group.part_bytes;
-        hal.place(buffer, 0, Segment{handle.request.recv_x.address + offset, part_length(group, job.part)});
+        constexpr std::uint32_t element_bytes = 2;  // the combined row is BF16
+        const std::uint64_t offset = std::uint64_t{job.token} * group.output_bytes +
+                                     std::uint64_t{job.part} * group.part_elements * element_bytes;
+        hal.place(
+            buffer, 0,
+            Segment{handle.request.recv_x.address + offset, part_length(group, job.part) * element_bytes});
         hal.release(buffer);
         if (--handle.tokens[job.token].parts_left == 0) --handle.tokens_left;
         check_done(group, handle);
@@ -212,9 +216,8 @@ class EpCombine {
 
     void check_done(EpGroup& group, EpHandle& handle) {
         if (handle.state != HandleState::combining || handle.tokens_left != 0 || handle.pulls_left != 0 ||
-            handle.pulls_leaving != 0 || handle.partials_left != 0) {
+            handle.pulls_leaving != 0 || handle.partials_left != 0)
             return;
-        }
         const bool whole = handle.missing_rows == 0 && !core_.any_failed(group);
         core_.end(group, handle, whole ? regmap::Status::ok : regmap::Status::rank_failed);
     }
@@ -310,12 +313,15 @@ class EpCombine {
                                          .group = group.number,
                                          .handle = core_.handle_number(group, handle),
                                          .contributions = static_cast<std::uint8_t>(rows.count),
+                                         .room = part_room(group, part),
                                          .part = static_cast<std::uint16_t>(part),
                                          .token = token});
             handle.token_accumulators[std::size_t{token} * group.parts + part] =
                 static_cast<std::uint16_t>(accumulator);
-            core_.hal().reduce_open(accumulator, static_cast<std::uint8_t>(rows.count),
-                                    part_length(group, part) / 2);
+            core_.hal().reduce_open(accumulator, {.contributions = static_cast<std::uint8_t>(rows.count),
+                                                  .elements = part_length(group, part),
+                                                  .from = group.parameters.partial_format,
+                                                  .counter = core_.counter(group, handle)});
         }
         for (std::uint32_t i = 0; i < rows.count; ++i) {
             RowInfo& row = handle.rows[rows.first + i];

@@ -88,6 +88,7 @@ class EpEnding {
         regmap::EpResult& result = handle.result;
         result = regmap::EpResult{};
         result.status = static_cast<std::uint32_t>(status);
+        result.non_finite = core_.hal().take_non_finite(core_.counter(group, handle));
         if (combining) {
             result.received_rows = handle.token_count - handle.tokens_left;
             result.missing_rows = handle.missing_rows;

@@ -5,14 +5,10 @@
 #include <bit>
 #include <plait/firmware/ep_pools.hpp>
 #include <plait/firmware/ep_route.hpp>
+#include <plait/firmware/ep_rows.hpp>
 #include <plait/firmware/ep_state.hpp>
 
 namespace plait::firmware {
-
-/// Bytes of a part of a combined row.
-constexpr std::uint32_t part_length(const EpGroup& group, std::uint32_t part) {
-    return std::min(group.part_bytes, group.output_bytes - part * group.part_bytes);
-}
 
 /// `Core` is Ep<Context>.
 template <class Core>
@@ -129,7 +125,7 @@ class EpGather {
     [[nodiscard]] bool has_room(const EpGroup& group) const {
         const AccumulatorPool& pool = core_.entry_pool();
         const auto& partials = core_.partials();
-        return pool.available() != 0 &&
+        return pool.has_room(1, part_room(group, 0)) &&
                pool.contributions() + group.row_contributions() <= group.entry_limit && partials.has_room() &&
                partials.in_use() < group.partial_limit;
     }
@@ -268,8 +264,13 @@ class EpGather {
         auto& hal = core_.hal();
         job.contributions = all.count;
         job.locals = all.locals;
+        job.room = part_room(group, job.part);
         const std::uint32_t accumulator = core_.entry_pool().take(job);
-        hal.reduce_open(accumulator, job.contributions, part_length(group, job.part) / 2);
+        hal.reduce_open(accumulator, {.contributions = job.contributions,
+                                      .elements = part_length(group, job.part),
+                                      .from = group.parameters.combine_format,
+                                      .to = group.parameters.partial_format,
+                                      .counter = core_.counter(group, handle)});
         if (group.is_low_latency()) hal.reduce_weigh(accumulator, std::span(all.weight).first(all.count));
         ScaleUpHeader pull;
         pull.kind = regmap::ScaleUpKind::pull;
@@ -279,7 +280,7 @@ class EpGather {
         pull.operation = handle.operation;
         pull.source_rank = job.source;
         pull.token = job.token;
-        pull.offset = job.part * group.part_bytes;
+        pull.offset = job.part * group.part_elements;
         pull.length = part_length(group, job.part);
         for (std::uint32_t position = 0; position < all.count; ++position) {
             const auto local = static_cast<std::uint32_t>((all.locals >> (4 * position)) & 0xf);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <plait/firmware/arena.hpp>
+#include <plait/firmware/ep_rows.hpp>
 #include <plait/firmware/ep_state.hpp>
 
 namespace plait::firmware {
@@ -13,8 +14,8 @@ inline std::uint32_t parameter_hash(const regmap::GroupParameters& p) {
     for (const std::uint32_t word :
          {p.ranks, p.ranks_per_node, p.experts, p.topk, p.hidden, p.max_tokens, p.handles, p.first_device,
           p.mtu_bytes, static_cast<std::uint32_t>(p.dispatch_format),
-          static_cast<std::uint32_t>(p.combine_format), static_cast<std::uint32_t>(p.entry_policy),
-          static_cast<std::uint32_t>(p.mode)}) {
+          static_cast<std::uint32_t>(p.combine_format), static_cast<std::uint32_t>(p.partial_format),
+          static_cast<std::uint32_t>(p.entry_policy), static_cast<std::uint32_t>(p.mode), p.flags}) {
         for (std::uint32_t shift = 0; shift < 32; shift += 8)
             hash = (hash ^ ((word >> shift) & 0xffU)) * 16777619U;
     }
@@ -25,6 +26,23 @@ inline std::uint32_t parameter_hash(const regmap::GroupParameters& p) {
 /// of the receiver's experts.
 constexpr std::uint32_t counts_bytes(const regmap::GroupParameters& p) {
     return regmap::counts_fixed_bytes + regmap::counts_expert_bytes * (p.experts / p.ranks);
+}
+
+/// A format that BF16 can be encoded as.
+constexpr bool is_encoded(regmap::RowFormat format) {
+    return format != regmap::RowFormat::bf16 && format != regmap::RowFormat::f32;
+}
+
+/// Known formats, each where it makes sense: f32 is one of sums and their contributions, and what is to be
+/// encoded is not BF16 afterwards.
+constexpr bool check_formats(const regmap::GroupParameters& p) {
+    const bool known = is_known(p.dispatch_format) && is_known(p.combine_format) &&
+                       is_known(p.partial_format) && p.dispatch_format != regmap::RowFormat::f32;
+    const bool encodes_dispatch = (p.flags & regmap::group_encode_dispatch) != 0;
+    const bool encodes_combine = (p.flags & regmap::group_encode_combine) != 0;
+    return known && (!encodes_dispatch || is_encoded(p.dispatch_format)) &&
+           (!encodes_combine || is_encoded(p.combine_format)) &&
+           (p.flags & ~(regmap::group_encode_dispatch | regmap::group_encode_combine)) == 0;
 }
 
 /// Limits of GroupParameters (`rtl_models/regmap/records.toml`). invalid_parameter: contradictory;
@@ -48,18 +66,17 @@ inline regmap::Status check_parameters(const regmap::GroupParameters& p, const D
         return Status::invalid_parameter;
     // A counts message is one packet.
     if (counts_bytes(p) > std::min(p.mtu_bytes, regmap::max_control_bytes)) return Status::limit_exceeded;
-    if (p.hidden < regmap::min_hidden ||
-        p.hidden % (p.dispatch_format == regmap::RowFormat::e4m3_f32 ? regmap::scale_block_elements : 64U) !=
-            0)
-        return Status::invalid_parameter;
-    if ((p.dispatch_format != regmap::RowFormat::bf16 && p.dispatch_format != regmap::RowFormat::e4m3_f32) ||
-        p.combine_format != regmap::RowFormat::bf16 || !is_known(p.entry_policy) || !is_known(p.mode))
+    if (p.hidden < regmap::min_hidden || p.hidden % 64 != 0 || !check_formats(p) ||
+        !is_known(p.entry_policy) || !is_known(p.mode))
         return Status::invalid_parameter;
     if (p.first_device + p.rank != config.device_number) return Status::invalid_parameter;
-    const std::uint32_t part = std::min(p.mtu_bytes, config.accumulator_elements * 2);
-    const std::uint32_t parts = (p.hidden * 2 + part - 1) / part;
-    if (parts > regmap::max_row_parts || parts > config.accumulators / 4) return Status::limit_exceeded;
-    for (const std::uint32_t word : p.reserved2) {
+    EpGroup group;
+    group.parameters = p;
+    // A row takes a quarter of the accumulators and of their room at most.
+    if (!cut_parts(group, config) || group.parts > regmap::max_row_parts ||
+        group.parts > config.accumulators / 4 || row_room(group) > config.accumulators)
+        return Status::limit_exceeded;
+    for (const std::uint32_t word : p.reserved) {
         if (word != 0) return Status::invalid_parameter;
     }
     return Status::ok;
@@ -104,16 +121,33 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
 
 /// Contributions that wait for their turn, and parts that wait for their acknowledgement, hold packet memory.
 /// If they could fill it, what they wait for would find no room: tokens get three eighths, rows one eighth,
-/// parts owed a quarter. False: not even one of each fits.
+/// parts owed a quarter. The parts have been cut. False: not even one of each fits.
 inline bool limit_packet_memory(EpGroup& group, std::uint64_t packet_memory_bytes) {
     const regmap::GroupParameters& p = group.parameters;
-    const auto eighth = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(packet_memory_bytes / 8 / group.part_bytes, no_index / 8));
-    group.token_limit = 3 * eighth;
-    group.entry_limit = eighth;
-    group.partial_limit = 2 * eighth;
+    const auto in_an_eighth = [&](regmap::RowFormat format) {
+        const std::uint64_t rows = packet_memory_bytes / 8 / encoded_bytes(format, group.part_elements);
+        return static_cast<std::uint32_t>(std::min<std::uint64_t>(rows, no_index / 8));
+    };
+    group.token_limit = 3 * in_an_eighth(p.partial_format);
+    group.entry_limit = in_an_eighth(p.combine_format);
+    group.partial_limit = 2 * in_an_eighth(p.partial_format);
     return group.token_limit >= group.parts * std::min(p.topk, group.nodes) &&
            group.entry_limit >= group.row_contributions();
+}
+
+/// How the rows of the group's calls lie, from its parameters.
+constexpr void set_rows(EpGroup& group) {
+    const regmap::GroupParameters& p = group.parameters;
+    const RowLayout bf16 = row_layout(regmap::RowFormat::bf16, p.hidden);
+    const RowLayout row = row_layout(p.dispatch_format, p.hidden);
+    group.data_bytes = row.data_bytes;
+    group.scale_bytes = row.scale_bytes;
+    group.row_bytes = row.data_bytes + row.scale_bytes;
+    group.row_parts = (group.row_bytes + p.mtu_bytes - 1) / p.mtu_bytes;
+    group.x = (p.flags & regmap::group_encode_dispatch) != 0 ? bf16 : row;
+    group.outputs =
+        (p.flags & regmap::group_encode_combine) != 0 ? bf16 : row_layout(p.combine_format, p.hidden);
+    group.output_bytes = bf16.data_bytes;
 }
 
 /// Fills what follows from the parameters and carves all tables. limit_exceeded: table memory does not
@@ -130,14 +164,8 @@ inline regmap::Status make_group(EpGroup& group, const regmap::GroupParameters& 
     group.local = parameters.rank % parameters.ranks_per_node;
     group.hash = parameter_hash(parameters);
     group.row_choices = std::min(parameters.topk, parameters.experts / group.nodes);
-    const bool fp8 = parameters.dispatch_format == regmap::RowFormat::e4m3_f32;
-    group.data_bytes = fp8 ? parameters.hidden : parameters.hidden * 2;
-    group.scale_bytes = fp8 ? parameters.hidden / 128 * 4 : 0;
-    group.row_bytes = group.data_bytes + group.scale_bytes;
-    group.row_parts = (group.row_bytes + parameters.mtu_bytes - 1) / parameters.mtu_bytes;
-    group.output_bytes = parameters.hidden * 2;
-    group.part_bytes = std::min({parameters.mtu_bytes, config.accumulator_elements * 2, group.output_bytes});
-    group.parts = (group.output_bytes + group.part_bytes - 1) / group.part_bytes;
+    set_rows(group);
+    if (!cut_parts(group, config)) return regmap::Status::limit_exceeded;
     if (!limit_packet_memory(group, config.packet_memory_bytes)) return regmap::Status::limit_exceeded;
     group.qpn = arena.make<std::uint32_t>(parameters.ranks);
     group.handles = arena.make<EpHandle>(parameters.handles);

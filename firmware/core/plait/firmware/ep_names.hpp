@@ -19,6 +19,11 @@ struct EpNames {
         return {TimerKind::ep_call, group.number * regmap::max_handles + handle_number(group, handle)};
     }
 
+    /// Of infinities and NaN met in the call.
+    [[nodiscard]] static std::uint32_t counter(const EpGroup& group, const EpHandle& handle) {
+        return timer(group, handle).number;
+    }
+
     [[nodiscard]] static std::uint64_t tag(const EpGroup& group, const EpHandle& handle, EpMessageKind kind,
                                            std::uint16_t operation, std::uint32_t index) {
         return EpTag{kind, group.number, handle_number(group, handle), operation, index}.pack();

@@ -64,7 +64,7 @@ class EpPartials {
                                        .token = slot.token,
                                        .node = static_cast<std::uint16_t>(group.node),
                                        .missing = slot.missing,
-                                       .row_offset = slot.part * group.part_bytes};
+                                       .first_element = slot.part * group.part_elements};
         payload.buffer = slot.buffer;
         payload.buffer_offset = offset;
         // Acknowledgements may be gathered as long as more parts follow; the call ends with the last one.
@@ -84,7 +84,7 @@ class EpPartials {
             return true;
         }
         return core_.enqueue(group, handle, slot.source, Opcode::mp_ep_partial, tag.pack(),
-                             part_length(group, slot.part));
+                             partial_bytes(group, slot.part));
     }
 
     [[nodiscard]] static bool is_current(const EpHandle& handle, const EpTag& tag) {

@@ -6,8 +6,8 @@
 
 namespace plait::firmware {
 
-/// Accumulators `first` .. `first + jobs.size() - 1` of the reduce engine and what each is used for. `jobs`
-/// stays the caller's.
+/// Accumulators `first` .. `first + jobs.size() - 1` of the reduce engine and what each is used for, and
+/// their room: four quarters each, which a sum takes from all. `jobs` stays the caller's.
 class AccumulatorPool {
   public:
     AccumulatorPool() = default;
@@ -15,14 +15,18 @@ class AccumulatorPool {
         : jobs_(jobs),
           first_(first),
           free_(jobs.empty() ? no_index : 0),
-          available_(static_cast<std::uint32_t>(jobs.size())) {
+          available_(static_cast<std::uint32_t>(jobs.size())),
+          room_(4 * available_) {
         for (std::uint32_t i = 0; i < jobs.size(); ++i) {
             jobs_[i] = AccumulatorJob{};
             jobs_[i].next_free = i + 1 < jobs.size() ? i + 1 : no_index;
         }
     }
 
-    [[nodiscard]] std::uint32_t available() const { return available_; }
+    /// For so many sums, which together take so many quarters?
+    [[nodiscard]] bool has_room(std::uint32_t sums, std::uint32_t quarters) const {
+        return sums <= available_ && quarters <= room_;
+    }
     [[nodiscard]] std::uint32_t in_use() const {
         return static_cast<std::uint32_t>(jobs_.size()) - available_;
     }
@@ -33,19 +37,21 @@ class AccumulatorPool {
     }
     [[nodiscard]] AccumulatorJob& job(std::uint32_t accumulator) { return jobs_[accumulator - first_]; }
 
-    /// Only when one is available.
+    /// Only when there is room.
     std::uint32_t take(const AccumulatorJob& job) {
         const std::uint32_t i = free_;
         free_ = jobs_[i].next_free;
         --available_;
         jobs_[i] = job;
         contributions_ += job.contributions;
+        room_ -= job.room;
         return first_ + i;
     }
 
     void give_back(std::uint32_t accumulator) {
         const std::uint32_t i = accumulator - first_;
         contributions_ -= jobs_[i].contributions;
+        room_ += jobs_[i].room;
         jobs_[i] = AccumulatorJob{};
         jobs_[i].next_free = free_;
         free_ = i;
@@ -65,6 +71,7 @@ class AccumulatorPool {
     std::uint32_t first_ = 0;
     std::uint32_t free_ = no_index;
     std::uint32_t available_ = 0;
+    std::uint32_t room_ = 0;  ///< Quarters that are free.
     std::uint32_t contributions_ = 0;
 };
 

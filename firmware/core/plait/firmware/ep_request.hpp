@@ -53,8 +53,8 @@ regmap::Status check_dispatch(const EpGroup& group, const EpHandle& handle, cons
     if (cached && (!handle.routed || tokens != handle.token_count)) return regmap::Status::invalid_handle;
     if (cached && capacity < handle.received_rows) return regmap::Status::capacity_exceeded;
     const RangeCheck checks[] = {
-        {request.x, tokens * group.data_bytes},
-        {request.x_scales, tokens * group.scale_bytes},
+        {request.x, tokens * group.x.data_bytes},
+        {request.x_scales, tokens * group.x.scale_bytes},
         {request.topk_idx, cached ? 0 : tokens * p.topk * sizeof(std::int64_t)},
         {request.topk_weights, cached ? 0 : tokens * p.topk * sizeof(float), 0, true},
         {request.recv_x, capacity * group.data_bytes, regmap::access_local_write},
@@ -76,7 +76,8 @@ regmap::Status check_combine(const EpGroup& group, const EpHandle& handle, const
     const std::uint64_t rows = per_expert ? expert_slots(group) : handle.received_rows;
     const std::uint64_t choices = std::uint64_t{handle.token_count} * group.parameters.topk;
     const RangeCheck checks[] = {
-        {request.x, rows * group.output_bytes},
+        {request.x, rows * group.outputs.data_bytes},
+        {request.x_scales, rows * group.outputs.scale_bytes},
         {request.topk_weights, choices * sizeof(float), 0, true},
         {request.recv_x, std::uint64_t{handle.token_count} * group.output_bytes, regmap::access_local_write},
         {request.result, sizeof(regmap::EpResult), regmap::access_local_write}};

@@ -211,10 +211,16 @@ class EpSend {
         return offset == 0 || group.is_low_latency();
     }
 
-    /// A row is its elements, then its scales, which lie in two places of host memory.
-    static void fill_payload(const EpGroup& group, const EpHandle& handle, std::uint32_t token,
-                             std::uint32_t offset, std::uint32_t length, Payload& payload) {
+    /// A row is its codes, then its scales, which lie in two places of host memory, or come of its BF16.
+    void fill_payload(const EpGroup& group, const EpHandle& handle, std::uint32_t token, std::uint32_t offset,
+                      std::uint32_t length, Payload& payload) const {
         payload.segment_count = 0;
+        if (group.x.format != group.parameters.dispatch_format) {
+            payload.encoding = {group.parameters.dispatch_format, offset, core_.counter(group, handle)};
+            payload.segments[payload.segment_count++] = Segment{
+                handle.request.x.address + std::uint64_t{token} * group.x.data_bytes, group.x.data_bytes};
+            return;
+        }
         if (offset < group.data_bytes) {
             const std::uint32_t part = std::min(length, group.data_bytes - offset);
             payload.segments[payload.segment_count++] =

@@ -217,6 +217,13 @@ struct EpHandle {
     std::uint32_t messages_in_flight = 0;  ///< All that the transport has: they name this handle.
 };
 
+/// Rows in host memory: codes [rows, data_bytes] in one place, scales [rows, scale_bytes] in another.
+struct RowLayout {
+    regmap::RowFormat format = regmap::RowFormat::bf16;
+    std::uint32_t data_bytes = 0;
+    std::uint32_t scale_bytes = 0;
+};
+
 struct EpGroup {
     bool active = false;
     std::uint8_t number = 0;
@@ -226,18 +233,21 @@ struct EpGroup {
     std::uint32_t node = 0;
     std::uint32_t local = 0;
     std::uint32_t hash = 0;           ///< Of what all ranks must agree on.
-    std::uint32_t data_bytes = 0;     ///< Elements of a dispatched row,
+    std::uint32_t data_bytes = 0;     ///< Codes of a dispatched row,
     std::uint32_t scale_bytes = 0;    ///< its scales,
     std::uint32_t row_bytes = 0;      ///< both,
     std::uint32_t row_parts = 0;      ///< in packets.
-    std::uint32_t output_bytes = 0;   ///< A combine row,
-    std::uint32_t part_bytes = 0;     ///< its parts,
+    RowLayout x;                      ///< Input of a dispatch: what BF16 it is to encode, or the same rows.
+    RowLayout outputs;                ///< Input of a combine.
+    std::uint32_t output_bytes = 0;   ///< A combined row,
+    std::uint32_t part_elements = 0;  ///< its parts,
     std::uint32_t parts = 0;          ///< and their number.
     std::uint32_t row_choices = 0;    ///< Choices that a row can have: those of a token in one node.
-    std::uint32_t token_limit = 0;    ///< Contributions that may wait for tokens,
-    std::uint32_t entry_limit = 0;    ///< those that may wait for rows,
-    std::uint32_t partial_limit = 0;  ///< and parts owed: their shares of packet memory.
-    std::span<std::uint32_t> qpn;     ///< [ranks]; 0 for the own node.
+    std::uint32_t quarter_elements = 0;  ///< Of an accumulator: what room is counted in.
+    std::uint32_t token_limit = 0;       ///< Contributions that may wait for tokens,
+    std::uint32_t entry_limit = 0;       ///< those that may wait for rows,
+    std::uint32_t partial_limit = 0;     ///< and parts owed: their shares of packet memory.
+    std::span<std::uint32_t> qpn;        ///< [ranks]; 0 for the own node.
     std::span<EpHandle> handles;
     RankMask failed{};  ///< Ranks that are unreachable.
 
@@ -342,6 +352,7 @@ struct AccumulatorJob {
     std::uint8_t missing = 0;        ///< Those of them that did not contribute.
     std::uint8_t position = 0;       ///< local: of the node's row among the token's rows.
     std::uint8_t contributions = 0;  ///< That are added up.
+    std::uint16_t room = 0;          ///< Quarters of an accumulator.
     std::uint16_t source = 0;        ///< entry: rank the row returns to.
     std::uint16_t part = 0;
     std::uint32_t token = 0;

@@ -42,7 +42,7 @@ struct PartialHeader {
     std::uint32_t token = 0;
     std::uint16_t node = 0;
     std::uint8_t missing = 0;
-    std::uint32_t row_offset = 0;
+    std::uint32_t first_element = 0;
 };
 
 /// Fields of MpEpControl.

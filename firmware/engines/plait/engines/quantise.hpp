@@ -13,6 +13,8 @@ namespace plait::engines {
 // Numbers are little-endian. Nothing here needs to be aligned. Layout, values and error:
 // docs/formats.md.
 
+using regmap::block_scale_bytes;
+using regmap::code_bits;
 using regmap::RowFormat;
 
 /// Elements that share a scale.
@@ -21,39 +23,9 @@ inline constexpr size_t quantise_block = regmap::scale_block_elements;
 /// Blocks of a row of `elements`; the last one may be short.
 constexpr size_t quantise_blocks(size_t elements) { return (elements + quantise_block - 1) / quantise_block; }
 
-/// Bits of an element's code; 0 for a format that is not known.
-constexpr size_t code_bits(RowFormat format) {
-    switch (format) {
-        case RowFormat::bf16: return 16;
-        case RowFormat::f32: return 32;
-        case RowFormat::logfmt10: return 10;
-        case RowFormat::logfmt8:
-        case RowFormat::e4m3_f32:
-        case RowFormat::e4m3_ue8m0:
-        case RowFormat::e5m2_f32:
-        case RowFormat::e5m2_ue8m0: return 8;
-    }
-    return 0;
-}
-
 /// Bytes of the codes of a row of `elements`; bits that fill up the last byte are 0.
 constexpr size_t code_bytes(RowFormat format, size_t elements) {
     return elements / 8 * code_bits(format) + (elements % 8 * code_bits(format) + 7) / 8;
-}
-
-/// Bytes of a block's scale.
-constexpr size_t block_scale_bytes(RowFormat format) {
-    switch (format) {
-        case RowFormat::e4m3_f32:
-        case RowFormat::e5m2_f32:
-        case RowFormat::logfmt8:
-        case RowFormat::logfmt10: return 4;
-        case RowFormat::e4m3_ue8m0:
-        case RowFormat::e5m2_ue8m0: return 1;
-        case RowFormat::bf16:
-        case RowFormat::f32: break;
-    }
-    return 0;
 }
 
 /// Bytes of the scales of a row of `elements`.
@@ -77,6 +49,32 @@ std::optional<uint32_t> encode_row(RowFormat format, std::span<const uint16_t> b
 /// The same of FP32, for sums. LogFMT rounds them to BF16 first.
 std::optional<uint32_t> encode_row(RowFormat format, std::span<const float> row, std::span<std::byte> codes,
                                    std::span<std::byte> scales);
+
+/// Elements first .. last - 1 of a row, whole blocks of it.
+struct ElementRange {
+    size_t first;
+    size_t last;
+};
+
+/// What bytes [offset, offset + length) of an encoded row of `elements`, codes and then scales, are made of.
+/// They lie in the row, and the format is known.
+constexpr ElementRange elements_behind(RowFormat format, size_t elements, size_t offset, size_t length) {
+    const size_t codes = code_bytes(format, elements);
+    const size_t end = offset + length;
+    if (offset < codes && end > codes) return {0, elements};
+    const bool in_codes = end <= codes;
+    const size_t block = in_codes ? code_bytes(format, quantise_block) : block_scale_bytes(format);
+    const size_t before = in_codes ? 0 : codes;
+    const size_t last = (end - before + block - 1) / block * quantise_block;
+    return {(offset - before) / block * quantise_block, last < elements ? last : elements};
+}
+
+/// Bytes [offset, offset + out.size()) of what encode_row() makes of a row of `elements`; `range` has those
+/// of elements_behind(). Answers how many infinities and NaN there are in the blocks whose first code is
+/// among the bytes, so that those of a row are counted once. Nothing is answered or written unless the format
+/// is known, the bytes lie in the row, and `range` has as many elements as they need.
+std::optional<uint32_t> encode_bytes(RowFormat format, size_t elements, size_t offset,
+                                     std::span<const uint16_t> range, std::span<std::byte> out);
 
 /// The values of a row, rounded to FP32: code * scale. Also the first contribution of a sum. This and what
 /// follows is false, and writes nothing, unless the format is known and the row has the bytes that as many

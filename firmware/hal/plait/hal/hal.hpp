@@ -19,8 +19,9 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
                        const firmware::Payload& payload, firmware::Segment segment, firmware::TimerId timer,
                        firmware::FetchTag tag, const firmware::ScaleUpHeader& frame, BufferId buffer,
                        std::uint32_t number, std::uint64_t time_ns, std::uint8_t small,
-                       std::span<const std::uint8_t> bytes, std::span<const std::uint32_t> index,
-                       std::span<const float> weights, regmap::DropReason reason) {
+                       const firmware::Reduction& reduction, std::span<const std::uint8_t> bytes,
+                       std::span<const std::uint32_t> index, std::span<const float> weights,
+                       regmap::DropReason reason) {
     // Time.
     { constant.now_ns() } -> std::same_as<std::uint64_t>;
     hal.set_timer(timer, time_ns);  // one shot, replaces what was set; -> on_timer
@@ -49,17 +50,21 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     // copy has left.
     hal.scale_up(small, frame, index, payload, bool{} /* notify */);
 
-    // Reduce engine: `contributions` rows of `elements` BF16 are added in FP32 in order of position and
-    // rounded once to BF16 -> on_reduced(accumulator, result buffer). Contributions may come in any order;
+    // Reduce engine: rows are decoded and added in FP32 in order of position, and the sum is encoded once
+    // -> on_reduced(accumulator, result buffer). Contributions may come in any order;
     // out-of-turn ones wait. With no contributions at all the result is zeros. Frames of kind contribution go
     // to their accumulator (tag >> 8) and position (tag & 0xff) without firmware. One whose status is not ok
     // carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a position
     // that came already changes nothing.
-    hal.reduce_open(number, small /* contributions */, number /* elements */);
+    hal.reduce_open(number, reduction);
     hal.reduce_weigh(number, weights);  // right after opening: one factor a position, in FP32; else all are 1
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference
     hal.reduce_skip(number, small);                        // this position will not come
     hal.reduce_close(number);  // give up: what waits is released, no event follows
+
+    // Counters of the encoders, max_handles a group: infinities and NaN in what was encoded, and in sums that
+    // were rounded, since the counter was taken last. They stop at their largest value.
+    { hal.take_non_finite(number) } -> std::same_as<std::uint32_t>;
 
     // Engines of a queue pair: receive window and spray selector.
     hal.window_open(number /* qpn */, number /* peer device */, number /* first psn */,

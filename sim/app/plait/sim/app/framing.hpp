@@ -13,6 +13,12 @@ inline constexpr uint32_t ethernet_framing_bytes = 24;
 struct WireSize {
     uint64_t bytes = 0;
     uint64_t packets = 0;
+
+    WireSize& operator+=(const WireSize& other) {
+        bytes += other.bytes;
+        packets += other.packets;
+        return *this;
+    }
 };
 
 /// A message of `payload_bytes` in packets like `packet`. The choices of an EP row are in the first one, and
@@ -23,8 +29,8 @@ WireSize scale_out_size(firmware::Packet packet, uint64_t payload_bytes, uint32_
 WireSize row_size(regmap::EpMode mode, uint32_t row_bytes, uint32_t mtu_bytes, uint32_t targets,
                   uint32_t choices);
 
-/// A node's reduced row on its way back.
-WireSize partial_size(uint32_t row_bytes, uint32_t mtu_bytes);
+/// A part of a node's sum on its way back: one packet.
+WireSize partial_size(uint32_t part_bytes);
 
 /// A row over scale-up, in frames of at most `part_bytes`; the first one carries the choices, in low latency
 /// all do.

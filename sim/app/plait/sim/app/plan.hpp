@@ -19,12 +19,16 @@ struct LinkLoads {
     std::vector<uint64_t> scale_out_receive;
     std::vector<uint64_t> scale_up_transmit;
     std::vector<uint64_t> scale_up_receive;
+    std::vector<uint64_t> host_read;  ///< EP: rows alone, of the host interface.
+    std::vector<uint64_t> host_write;
 
     explicit LinkLoads(uint32_t devices = 0)
         : scale_out_transmit(devices),
           scale_out_receive(devices),
           scale_up_transmit(devices),
-          scale_up_receive(devices) {}
+          scale_up_receive(devices),
+          host_read(devices),
+          host_write(devices) {}
 };
 
 /// One phase: what it must move and how fast that could be. All devices together unless it says otherwise.
@@ -53,9 +57,9 @@ struct Plan {
     const PhasePlan* phase(std::string_view name, uint32_t micro_batch) const;
 };
 
-/// Bytes of a dispatched row (codes and scales, or BF16) and of a combined one (BF16).
+/// Bytes of a dispatched row, codes and scales, and of a combined one, BF16.
 uint32_t dispatch_row_bytes(const EpWorkload& ep);
-uint32_t combine_row_bytes(const EpWorkload& ep);
+uint32_t combined_row_bytes(const EpWorkload& ep);
 
 /// Loads the input of a scenario and computes its floors. Throws InputError for bad routing.
 Plan make_plan(const Scenario& scenario);

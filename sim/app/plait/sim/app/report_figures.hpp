@@ -16,7 +16,8 @@ struct PhaseFigures {
     double efficiency = 0;  ///< floor_us / time_us; 0 for an incomplete phase.
     double goodput_gbytes_per_s =
         0;  ///< Payload over scale-out, each row once, of the mean GPU; 0 for an incomplete phase.
-    double saved_share = 0;  ///< Of the scale-out bytes that one copy for each target rank would take.
+    double saved_share = 0;       ///< Of the scale-out bytes that one copy for each target rank would take.
+    std::optional<double> noise;  ///< Of combined rows: root of the error's energy over the sums' energy.
 };
 
 struct FlowFigures {

@@ -88,6 +88,7 @@ struct DeviceOptions {
     uint32_t scale_out_pipes = 2;
     uint32_t scale_up_pipes = 3;
     uint32_t reduce_units = 4;
+    uint32_t encode_units = 4;       ///< Of rows that are read as BF16.
     uint64_t transmit_pipe_ns = 80;  ///< Fixed latency of a packet pipe.
     uint64_t receive_pipe_ns = 80;
     uint32_t packet_memory_bytes = 8 * 1024 * 1024;
@@ -114,6 +115,10 @@ struct EpWorkload {
     uint32_t experts = 256;
     uint32_t topk = 8;
     regmap::RowFormat dispatch_format = regmap::RowFormat::e4m3_f32;
+    regmap::RowFormat combine_format = regmap::RowFormat::bf16;
+    regmap::RowFormat partial_format = regmap::RowFormat::bf16;
+    bool encode_dispatch = false;  ///< Ranks give BF16, and the device encodes it.
+    bool encode_combine = false;
     regmap::EntryPolicy entry_policy = regmap::EntryPolicy::balanced;
     RoutingKind routing = RoutingKind::uniform;
     std::filesystem::path routing_file;  ///< RoutingKind::file.

@@ -42,6 +42,10 @@ struct PhaseOutcome {
     uint64_t retransmitted = 0;
     uint64_t out_of_order_max = 0;  ///< Greatest distance of an arrival from the cumulative PSN.
     LatencyFigures latency;
+    uint64_t non_finite = 0;  ///< EP: infinities and NaN that devices met, as their completions say.
+    /// Combine, of some tokens: squares of what the rows are off the exact sums, and of these, added up.
+    double error_energy = 0;
+    double exact_energy = 0;
 };
 
 /// One flow of the workloads that are not EP, in the order of the plan.

@@ -11,6 +11,7 @@
 #include <plait/sim/fabric/leaf_spine.hpp>
 #include <plait/sim/fabric/scale_up.hpp>
 #include <plait/sim/models/device_firmware.hpp>
+#include <plait/sim/models/encode_engine.hpp>
 #include <plait/sim/models/engine_events.hpp>
 #include <plait/sim/models/firmware_cores.hpp>
 #include <plait/sim/models/host_interface.hpp>
@@ -84,11 +85,12 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void release(BufferId buffer) { packet_memory_.release(buffer, ready_ps()); }
     void scale_up(uint8_t targets, const firmware::ScaleUpHeader& header, std::span<const uint32_t> index,
                   const firmware::Payload& payload, bool notify);
-    void reduce_open(uint32_t accumulator, uint8_t contributions, uint32_t elements);
+    void reduce_open(uint32_t accumulator, const firmware::Reduction& reduction);
     void reduce_weigh(uint32_t accumulator, std::span<const float> weights);
     void reduce_add(uint32_t accumulator, uint8_t position, BufferId buffer);
     void reduce_skip(uint32_t accumulator, uint8_t position);
     void reduce_close(uint32_t accumulator);
+    uint32_t take_non_finite(uint32_t counter) { return non_finite_.take(counter); }
     void window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
                      uint16_t mtu_bytes);
     void window_close(uint32_t qpn) { receive_pipe_.close(qpn); }
@@ -145,6 +147,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     PacketMemory packet_memory_;
     PlanePorts planes_;
     ScaleUpPort scale_up_;
+    NonFiniteCounters non_finite_;  // before the engines that count
+    EncodeEngine encoder_;
     ReduceEngine reduce_;
     Timers timers_;
     std::vector<firmware::ReceiveQp> receive_qps_;

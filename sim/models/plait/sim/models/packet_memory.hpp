@@ -49,7 +49,8 @@ class PacketMemory : public sc_core::sc_module {
 
     const PayloadSlice& slice(BufferId buffer) { return at(buffer).slice; }
 
-    /// Other content of the same length in the same room; takes a reference of the block.
+    /// Other content instead, which takes the room that it needs, even beyond the end; takes a reference of
+    /// the block.
     void replace(BufferId buffer, const PayloadSlice& slice);
 
     /// Calls `handler` once, as an event, when room may have become free.

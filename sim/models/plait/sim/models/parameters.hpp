@@ -37,6 +37,7 @@ struct EngineParameters {
     uint32_t scale_out_pipes = 2;   ///< Each way.
     uint32_t scale_up_pipes = 3;    ///< Each way.
     uint32_t reduce_units = 4;
+    uint32_t encode_units = 4;          ///< Each takes bytes_per_cycle of BF16.
     uint64_t transmit_latency_ns = 80;  ///< Fixed latency of a packet pipe, besides its bytes.
     uint64_t receive_latency_ns = 80;
     uint32_t packet_memory_bytes = 8U << 20;

@@ -93,7 +93,9 @@ class Ring {
 };
 
 class HostMemory;
+class NonFiniteCounters;
 class PayloadPool;
+class UnmadeBlocks;
 struct PayloadBlock;
 
 /// Part of a block; holds no reference of its own.
@@ -105,11 +107,12 @@ struct PayloadSlice {
     bool is_virtual() const;
 };
 
-/// The bytes of one packet. Shared by reference: copies of a multicast are one block. Bytes that follow from
-/// what does not change any more are made when somebody looks at them, at the end of their way, in memory
-/// that is in the cache.
+/// The bytes of one packet, or a sum that is no packet's. Shared by reference: copies of a multicast are one
+/// block. Bytes that follow from what does not change any more are made when somebody looks at them, at the
+/// end of their way, in memory that is in the cache.
 struct alignas(64) PayloadBlock {
-    static constexpr uint32_t capacity = 4096;
+    static constexpr uint32_t capacity = 4096;              ///< Of a packet.
+    static constexpr uint32_t sum_capacity = 2 * capacity;  ///< 4096 elements rounded to BF16.
     /// Writes the bytes of `block`; may look at other blocks of the pool and release block.rows.
     using Make = void (*)(PayloadPool& pool, PayloadBlock& block);
 
@@ -122,6 +125,46 @@ struct alignas(64) PayloadBlock {
     std::vector<PayloadSlice> rows;  ///< What the bytes are made from: with a reference of each block,
     HostMemory* memory = nullptr;    ///< or memory, borrowed,
     std::array<firmware::Segment, 2> segments{};  ///< and ranges of it.
+    firmware::Reduction reduction{};              ///< How the rows are added up,
+    NonFiniteCounters* counters = nullptr;        ///< and where the sum counts.
+    UnmadeBlocks* unmade_in = nullptr;            ///< The list that the block is in until it is made,
+    size_t unmade_place = 0;                      ///< and its place there.
+};
+
+/// Blocks that must be made before something can be known. Those that are made, or given back, leave by
+/// themselves.
+class UnmadeBlocks {
+  public:
+    UnmadeBlocks() = default;
+    UnmadeBlocks(const UnmadeBlocks&) = delete;
+    UnmadeBlocks& operator=(const UnmadeBlocks&) = delete;
+    ~UnmadeBlocks() {
+        for (PayloadBlock* const block : blocks_) {
+            block->unmade_in = nullptr;
+        }
+    }
+
+    void add(PayloadBlock& block) {
+        block.unmade_in = this;
+        block.unmade_place = blocks_.size();
+        blocks_.push_back(&block);
+    }
+    /// From the list that it is in, if it is in any.
+    static void remove(PayloadBlock& block) {
+        UnmadeBlocks* const list = std::exchange(block.unmade_in, nullptr);
+        if (list == nullptr) {
+            return;
+        }
+        PayloadBlock* const last = list->blocks_.back();
+        list->blocks_[block.unmade_place] = last;
+        last->unmade_place = block.unmade_place;
+        list->blocks_.pop_back();
+    }
+    /// Any of them; null: there is none.
+    PayloadBlock* any() const { return blocks_.empty() ? nullptr : blocks_.back(); }
+
+  private:
+    std::vector<PayloadBlock*> blocks_;
 };
 
 inline bool PayloadSlice::is_virtual() const {
@@ -131,11 +174,11 @@ inline bool PayloadSlice::is_virtual() const {
 /// Blocks and their bytes, for all devices of a cluster.
 class PayloadPool {
   public:
-    /// A block of `length` (at most PayloadBlock::capacity) bytes with one reference; its content is left
+    /// A block of `length` (at most PayloadBlock::sum_capacity) bytes with one reference; its content is left
     /// from before.
     PayloadBlock* take(uint32_t length) {
         PayloadBlock* const block = take_virtual(length);
-        block->bytes = take_bytes();
+        block->bytes = take_bytes(length);
         return block;
     }
 
@@ -162,7 +205,8 @@ class PayloadPool {
         }
         PayloadBlock& block = *slice.block;
         if (block.bytes == nullptr) {
-            block.bytes = take_bytes();
+            UnmadeBlocks::remove(block);
+            block.bytes = take_bytes(block.length);
             block.make(*this, block);
         }
         return block.bytes + slice.offset;
@@ -174,9 +218,10 @@ class PayloadPool {
         if (--block->references != 0) {
             return;
         }
+        UnmadeBlocks::remove(*block);
         release_rows(*block);
         if (block->bytes != nullptr) {
-            free_bytes_.push_back(std::exchange(block->bytes, nullptr));
+            free_bytes(block->length).push_back(std::exchange(block->bytes, nullptr));
         }
         blocks_.give_back(block);
     }
@@ -195,21 +240,30 @@ class PayloadPool {
   private:
     static constexpr size_t slab_blocks = 64;
 
-    uint8_t* take_bytes() {
-        if (free_bytes_.empty()) {
-            auto& slab = slabs_.emplace_back(new uint8_t[slab_blocks * PayloadBlock::capacity]);
+    /// Places of the size that a length needs; the last one freed is in the cache.
+    std::vector<uint8_t*>& free_bytes(uint32_t length) {
+        return length > PayloadBlock::capacity ? free_large_ : free_;
+    }
+
+    uint8_t* take_bytes(uint32_t length) {
+        std::vector<uint8_t*>& free = free_bytes(length);
+        if (free.empty()) {
+            const size_t size =
+                length > PayloadBlock::capacity ? PayloadBlock::sum_capacity : PayloadBlock::capacity;
+            auto& slab = slabs_.emplace_back(new uint8_t[slab_blocks * size]);
             for (size_t i = slab_blocks; i-- > 0;) {
-                free_bytes_.push_back(slab.get() + i * PayloadBlock::capacity);
+                free.push_back(slab.get() + i * size);
             }
         }
-        uint8_t* const bytes = free_bytes_.back();
-        free_bytes_.pop_back();
+        uint8_t* const bytes = free.back();
+        free.pop_back();
         return bytes;
     }
 
     ObjectPool<PayloadBlock> blocks_;
     std::vector<std::unique_ptr<uint8_t[]>> slabs_;
-    std::vector<uint8_t*> free_bytes_;  // of PayloadBlock::capacity each; the last one freed is in the cache
+    std::vector<uint8_t*> free_;        // of PayloadBlock::capacity each
+    std::vector<uint8_t*> free_large_;  // of PayloadBlock::sum_capacity
 };
 
 }  // namespace plait::sim

@@ -7,6 +7,7 @@
 
 #include <plait/engines/reduce.hpp>
 #include <plait/sim/fabric/event_queue.hpp>
+#include <plait/sim/models/encode_engine.hpp>
 #include <plait/sim/models/engine_events.hpp>
 #include <plait/sim/models/packet_memory.hpp>
 #include <plait/sim/models/parameters.hpp>
@@ -16,19 +17,20 @@
 
 namespace plait::sim {
 
-/// Adds BF16 rows in FP32 in order of position and rounds once. Contributions that are out of turn wait,
-/// holding their buffers. The result takes the room of the last contribution. The time that additions take is
-/// kept by unit and accumulator; the simulator makes the sum when somebody looks at it.
+/// Adds rows of any format in FP32 in order of position and encodes the sum once. Contributions that are out
+/// of turn wait, holding their buffers. The result takes the room of the last contribution. The time that
+/// additions take is kept by unit and accumulator; the simulator makes the sum when somebody looks at it, or
+/// at the count of its infinities and NaN.
 class ReduceEngine : public sc_core::sc_module {
   public:
     ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
-                 PacketMemory& memory, const EngineParameters& parameters, uint32_t accumulators,
-                 uint32_t accumulator_elements, EngineEvents& events);
+                 PacketMemory& memory, const EngineParameters& parameters,
+                 const firmware::DeviceConfig& config, NonFiniteCounters& counters, EngineEvents& events);
 
-    /// Starts a sum of `contributions` (0 .. 32) rows of `elements`; without any, the result is zeros. Aborts
-    /// the program when firmware names an accumulator that does not exist or is in use, or a size that does
-    /// not fit: firmware owns the pool.
-    void open(uint32_t accumulator, uint32_t contributions, uint32_t elements, uint64_t time_ps);
+    /// Starts a sum of up to 32 rows; without any, the result is zeros. Aborts the program when firmware
+    /// names an accumulator that does not exist or is in use, or a size that does not fit accumulator or
+    /// packet: firmware owns the pool.
+    void open(uint32_t accumulator, const firmware::Reduction& reduction, uint64_t time_ps);
 
     /// Contributions are multiplied by these factors, one a position, in FP32 before they are added. Only for
     /// an accumulator that was just opened; aborts the program else.
@@ -55,7 +57,7 @@ class ReduceEngine : public sc_core::sc_module {
         std::vector<PayloadSlice> rows;  // whose turn has come, in order; with a reference of each block
         std::vector<float> weights;      // by position; empty: none is weighted
         std::vector<float> row_weights;  // of the rows, if any is
-        uint32_t elements = 0;
+        firmware::Reduction reduction;
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
         uint64_t sent_ps = 0;     // of the newest contribution
         uint64_t free_ps = 0;
@@ -66,6 +68,10 @@ class ReduceEngine : public sc_core::sc_module {
 
     static void finished(void* object, uint64_t argument);
 
+    uint32_t quarters(const firmware::Reduction& reduction) const {
+        return (reduction.elements + quarter_elements_ - 1) / quarter_elements_;
+    }
+    void leave(Accumulator& accumulator);
     Accumulator& at(uint32_t accumulator);
     void offer(uint32_t number, uint32_t position, BufferId handle, uint64_t time_ps);
     void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
@@ -79,12 +85,15 @@ class ReduceEngine : public sc_core::sc_module {
     EventQueue& queue_;
     PayloadPool& pool_;
     PacketMemory& memory_;
+    NonFiniteCounters& counters_;
     EngineEvents& events_;
     const CycleClock clock_;
+    const uint32_t quarter_elements_;
     const uint32_t max_elements_;
     ServerGroup units_;
     std::vector<Accumulator> accumulators_;
     uint32_t in_use_ = 0;
+    uint32_t free_quarters_;
     uint32_t high_water_ = 0;
     uint64_t reductions_ = 0;
     uint64_t refused_ = 0;

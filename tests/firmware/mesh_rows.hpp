@@ -1,0 +1,59 @@
+#pragma once
+// What the test HAL does with rows: encodes them as they are read, adds them up, encodes the sum.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <plait/engines/quantise.hpp>
+#include <plait/firmware/commands.hpp>
+#include <span>
+#include <vector>
+
+namespace plait::mesh_test {
+
+using namespace firmware;
+using regmap::RowFormat;
+
+/// A row in some format: codes, then scales.
+inline engines::EncodedRow as_row(RowFormat format, std::size_t elements, std::span<const std::uint8_t> row) {
+    const std::size_t codes = engines::code_bytes(format, elements);
+    return {format, std::as_bytes(row.first(codes)), std::as_bytes(row.subspan(codes))};
+}
+
+/// Takes or adds weight times the row.
+inline bool add_row(const engines::EncodedRow& row, float weight, bool is_first, std::span<float> sum) {
+    return is_first ? engines::decode_row_weighted(row, weight, sum)
+                    : engines::accumulate_row_weighted(row, weight, sum);
+}
+
+/// `Element` is std::uint16_t (BF16) or float.
+template <class Element>
+std::vector<std::uint8_t> encode(RowFormat format, const std::vector<Element>& values,
+                                 std::uint32_t& non_finite) {
+    const std::size_t codes = engines::code_bytes(format, values.size());
+    std::vector<std::uint8_t> row(codes + engines::scale_bytes(format, values.size()));
+    const std::span bytes = std::as_writable_bytes(std::span(row));
+    const auto spoilt = engines::encode_row(format, std::span<const Element>(values), bytes.first(codes),
+                                            bytes.subspan(codes));
+    EXPECT_TRUE(spoilt);
+    non_finite += spoilt.value_or(0);
+    return row;
+}
+
+/// The wanted bytes of a BF16 row that is encoded on its way.
+inline std::vector<std::uint8_t> encode_payload(const RowEncoding& encoding,
+                                                const std::vector<std::uint16_t>& row, std::size_t length,
+                                                std::uint32_t& non_finite) {
+    const engines::ElementRange range =
+        engines::elements_behind(encoding.format, row.size(), encoding.offset, length);
+    std::vector<std::uint8_t> data(length);
+    const auto spoilt = engines::encode_bytes(encoding.format, row.size(), encoding.offset,
+                                              std::span(row).subspan(range.first, range.last - range.first),
+                                              std::as_writable_bytes(std::span(data)));
+    EXPECT_TRUE(spoilt) << "bytes outside the encoded row";
+    non_finite += spoilt.value_or(0);
+    return data;
+}
+
+}  // namespace plait::mesh_test
