@@ -4,6 +4,8 @@
 FULL_SIZE = {"dispatch": (0.95, 2450), "combine": (0.95, 4750)}
 # decode64, uniform top-8, one copy a node: the time in us that a phase stays under.
 DECODE64 = {"dispatch": 110, "combine": 205}
+# The same with outputs and their sums in LogFMT-10, encoded by the devices.
+DECODE64_LOGFMT10 = {"dispatch": 110, "combine": 140}
 # lossy: goodput as a share of the variant without loss.
 LOSSY = {"0.1 %": 0.97, "1 %": 0.85}
 # plane-down: goodput as a share of the healthy goodput while one of four planes is down, and how soon it is back.
