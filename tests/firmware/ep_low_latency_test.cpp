@@ -13,6 +13,10 @@ struct Shape {
     EntryPolicy policy;
     RowFormat format;
     std::uint32_t mtu_bytes;
+    std::uint32_t hidden = 256;
+    RowFormat combine_format = RowFormat::bf16;
+    RowFormat partial_format = RowFormat::bf16;
+    std::uint32_t flags = 0;  ///< Of GroupParameters.
 };
 
 std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.name; }
@@ -27,9 +31,13 @@ class EpLowLatency : public ::testing::TestWithParam<Shape> {
                 .mtu_bytes = GetParam().mtu_bytes,
                 .seed = seed_},
                {.experts_per_rank = 4,
+                .hidden = GetParam().hidden,
                 .max_tokens = 16,
                 .format = GetParam().format,
-                .policy = GetParam().policy}),
+                .policy = GetParam().policy,
+                .combine_format = GetParam().combine_format,
+                .partial_format = GetParam().partial_format,
+                .flags = GetParam().flags}),
           trace_(__FILE__, __LINE__, "PLAIT_SEED=" + std::to_string(seed_)) {
         job_.create_groups();
     }
@@ -67,6 +75,8 @@ TEST_P(EpLowLatency, WithoutWeightsEachIsOne) {
     job_.expect_nothing_left();
 }
 
+constexpr std::uint32_t encode_both = regmap::group_encode_dispatch | regmap::group_encode_combine;
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, EpLowLatency,
     ::testing::Values(Shape{"TwoByTwo", 2, 2, EntryPolicy::same_index, RowFormat::bf16, 1024},
@@ -77,6 +87,21 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{"OneRankANode", 4, 1, EntryPolicy::spread, RowFormat::e4m3_f32, 512},
                       Shape{"OneRank", 1, 1, EntryPolicy::same_index, RowFormat::bf16, 1024},
                       Shape{"TwoByEight", 2, 8, EntryPolicy::balanced, RowFormat::e4m3_f32, 1024}),
+    [](const auto& shape) { return std::string(shape.param.name); });
+
+// 320 elements are two blocks and a half. What is given encoded, and what the devices encode.
+INSTANTIATE_TEST_SUITE_P(
+    Formats, EpLowLatency,
+    ::testing::Values(Shape{"Fp8Partials", 2, 2, EntryPolicy::balanced, RowFormat::bf16, 512, 320,
+                            RowFormat::bf16, RowFormat::e4m3_f32},
+                      Shape{"Fp8RowsLogFmt8Partials", 2, 4, EntryPolicy::target, RowFormat::e5m2_ue8m0, 256,
+                            320, RowFormat::e4m3_ue8m0, RowFormat::logfmt8},
+                      Shape{"LogFmt10Encoded", 3, 4, EntryPolicy::balanced, RowFormat::e4m3_f32, 512, 320,
+                            RowFormat::logfmt10, RowFormat::logfmt10, encode_both},
+                      Shape{"LogFmt10EncodedOneNode", 1, 4, EntryPolicy::spread, RowFormat::logfmt10, 4096,
+                            320, RowFormat::logfmt10, RowFormat::bf16, encode_both},
+                      Shape{"F32", 2, 2, EntryPolicy::same_index, RowFormat::bf16, 1024, 256, RowFormat::f32,
+                            RowFormat::f32}),
     [](const auto& shape) { return std::string(shape.param.name); });
 
 MeshOptions two_by_two(std::uint64_t seed = 1) {
