@@ -237,6 +237,8 @@ bool EpMemory::check_dispatch(const EpCompletion& completion) {
     inputs_.leave_out(absent);
     if (completion.status == Status::ok || completion.status == Status::rank_failed) check_slots(completion);
     std::fill(row_bytes_arrived_.begin(), row_bytes_arrived_.end(), 0);
+    // Places that nothing comes for are left as they are: no call may find another one's marks there.
+    if (is_expert_major_) std::ranges::fill(recv_source_.bytes(), std::byte{0});
     return right && world_.errors() == errors_before;
 }
 
