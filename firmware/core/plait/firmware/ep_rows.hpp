@@ -25,9 +25,9 @@ constexpr std::uint32_t elements_that_fit(regmap::RowFormat format, std::uint32_
     return bytes / encoded_bytes(format, block) * block;
 }
 
-/// Cuts the rows of a combine: a part fits a packet as a contribution and as a partial row, and the room of a
-/// sum, whose quarters it fills if that makes no more parts. Parts begin on blocks where one of the formats
-/// has them. False: not even a block fits.
+/// Cuts the rows of a combine into as few parts as can be, and even ones: a part fits a packet as a
+/// contribution and as a partial row, and the room of a sum, whose quarters it fills where it can. Parts
+/// begin on blocks where one of the formats has them. False: not even a block fits.
 constexpr bool cut_parts(EpGroup& group, const DeviceConfig& config) {
     const regmap::GroupParameters& p = group.parameters;
     const std::uint32_t fitting =
@@ -36,14 +36,15 @@ constexpr bool cut_parts(EpGroup& group, const DeviceConfig& config) {
     const bool has_blocks =
         regmap::block_scale_bytes(p.combine_format) + regmap::block_scale_bytes(p.partial_format) != 0;
     const std::uint32_t block = has_blocks ? regmap::scale_block_elements : 1;
-    group.part_elements = std::min(fitting / block * block, p.hidden);
-    if (group.part_elements == 0) return false;
-    const auto parts_of = [&](std::uint32_t elements) { return (p.hidden + elements - 1) / elements; };
-    group.parts = parts_of(group.part_elements);
+    const std::uint32_t most = fitting / block * block;
+    if (most == 0) return false;
+    group.parts = (p.hidden + most - 1) / most;
     group.quarter_elements = config.quarter_elements();
-    const std::uint32_t in_quarters = group.part_elements / group.quarter_elements * group.quarter_elements;
-    if (in_quarters != 0 && in_quarters % block == 0 && parts_of(in_quarters) == group.parts)
-        group.part_elements = in_quarters;
+    const std::uint32_t even = (p.hidden + group.parts - 1) / group.parts;
+    const auto in_whole = [even](std::uint32_t unit) { return (even + unit - 1) / unit * unit; };
+    const std::uint32_t in_quarters = in_whole(group.quarter_elements);
+    const bool fills_quarters = in_quarters <= most && in_quarters % block == 0;
+    group.part_elements = std::min(fills_quarters ? in_quarters : in_whole(block), p.hidden);
     return true;
 }
 
