@@ -98,6 +98,12 @@ void HostPrograms::spawn(const std::string& name, std::function<void()> body) {
     });
 }
 
+// It may stand in a destructor, which must not be left by an exception: what it holds is left alone.
+void HostPrograms::abandon() {
+    std::erase(threads_, sc_core::sc_get_current_process_handle());
+    one_less();
+}
+
 void HostPrograms::one_less() {
     if (--running_ == 0) {
         kernel_.stop();

@@ -69,8 +69,9 @@ class HostPrograms : public sc_core::sc_module {
     void spawn(const std::string& name, std::function<void()> body);
     void spawn_background(const std::string& name, std::function<void()> body);
 
-    /// A foreground program will never return: it is not waited for.
-    void abandon() { one_less(); }
+    /// The calling foreground program will never return: it is not waited for, nor taken apart when the run
+    /// ends.
+    void abandon();
 
     /// Foreground programs that have not returned.
     size_t running() const { return running_; }
