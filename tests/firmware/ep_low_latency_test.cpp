@@ -2,42 +2,23 @@
 // weights come from.
 
 #include "ep_low_latency_job.hpp"
+#include "ep_shape.hpp"
 
 namespace plait::mesh_test {
 namespace {
-
-struct Shape {
-    const char* name;
-    std::uint32_t nodes;
-    std::uint32_t ranks_per_node;
-    EntryPolicy policy;
-    RowFormat format;
-    std::uint32_t mtu_bytes;
-    std::uint32_t hidden = 256;
-    RowFormat combine_format = RowFormat::bf16;
-    RowFormat partial_format = RowFormat::bf16;
-    std::uint32_t flags = 0;  ///< Of GroupParameters.
-};
-
-std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.name; }
 
 class EpLowLatency : public ::testing::TestWithParam<Shape> {
   protected:
     EpLowLatency()
         : seed_(job_seed(1)),
-          job_({.nodes = GetParam().nodes,
-                .ranks_per_node = GetParam().ranks_per_node,
-                .jitter_ns = 3000,
-                .mtu_bytes = GetParam().mtu_bytes,
-                .seed = seed_},
-               {.experts_per_rank = 4,
-                .hidden = GetParam().hidden,
-                .max_tokens = 16,
-                .format = GetParam().format,
-                .policy = GetParam().policy,
-                .combine_format = GetParam().combine_format,
-                .partial_format = GetParam().partial_format,
-                .flags = GetParam().flags}),
+          job_(mesh_of(GetParam(), seed_), {.experts_per_rank = 4,
+                                            .hidden = GetParam().hidden,
+                                            .max_tokens = 16,
+                                            .format = GetParam().format,
+                                            .policy = GetParam().policy,
+                                            .combine_format = GetParam().combine_format,
+                                            .partial_format = GetParam().partial_format,
+                                            .flags = GetParam().flags}),
           trace_(__FILE__, __LINE__, "PLAIT_SEED=" + std::to_string(seed_)) {
         job_.create_groups();
     }
@@ -87,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{"OneRankANode", 4, 1, EntryPolicy::spread, RowFormat::e4m3_f32, 512},
                       Shape{"OneRank", 1, 1, EntryPolicy::same_index, RowFormat::bf16, 1024},
                       Shape{"TwoByEight", 2, 8, EntryPolicy::balanced, RowFormat::e4m3_f32, 1024}),
-    [](const auto& shape) { return std::string(shape.param.name); });
+    name_of_shape);
 
 // 320 elements are two blocks and a half. What is given encoded, and what the devices encode.
 INSTANTIATE_TEST_SUITE_P(
@@ -102,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                             320, RowFormat::logfmt10, RowFormat::bf16, encode_both},
                       Shape{"F32", 2, 2, EntryPolicy::same_index, RowFormat::bf16, 1024, 256, RowFormat::f32,
                             RowFormat::f32}),
-    [](const auto& shape) { return std::string(shape.param.name); });
+    name_of_shape);
 
 MeshOptions two_by_two(std::uint64_t seed = 1) {
     return {.nodes = 2, .ranks_per_node = 2, .jitter_ns = 3000, .seed = seed};

@@ -2,30 +2,12 @@
 // and MTU.
 
 #include "ep_job.hpp"
+#include "ep_shape.hpp"
 
 namespace plait::mesh_test {
 namespace {
 
-struct Shape {
-    const char* name;
-    std::uint32_t nodes;
-    std::uint32_t ranks_per_node;
-    EntryPolicy policy;
-    RowFormat format;
-    std::uint32_t mtu_bytes;
-};
-
-std::ostream& operator<<(std::ostream& stream, const Shape& shape) { return stream << shape.name; }
-
 class EpRounds : public ::testing::TestWithParam<Shape> {};
-
-MeshOptions mesh_of(const Shape& shape, std::uint64_t seed) {
-    return {.nodes = shape.nodes,
-            .ranks_per_node = shape.ranks_per_node,
-            .jitter_ns = 3000,
-            .mtu_bytes = shape.mtu_bytes,
-            .seed = seed};
-}
 
 TEST_P(EpRounds, ManyCallsOnTheSameHandle) {
     const std::uint64_t seed = job_seed(1);
@@ -52,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{"OneRank", 1, 1, EntryPolicy::same_index, RowFormat::bf16, 1024},
                       Shape{"TwoByEight", 2, 8, EntryPolicy::target, RowFormat::e4m3_f32, 1024},
                       Shape{"TwoByEightSameIndex", 2, 8, EntryPolicy::same_index, RowFormat::bf16, 4096}),
-    [](const auto& shape) { return std::string(shape.param.name); });
+    name_of_shape);
 
 }  // namespace
 }  // namespace plait::mesh_test

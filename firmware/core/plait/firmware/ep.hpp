@@ -365,7 +365,7 @@ class Ep : public EpNames {
 
     void rank_failed(EpGroup& group, std::uint32_t rank) {
         if (group.has_failed(rank)) return;
-        group.failed[rank / 64] |= 1ULL << (rank % 64);
+        mark(group.failed, rank);
         partials_.retry();
         for (EpHandle& handle : group.handles) {
             control_.on_rank_failed(handle, rank);

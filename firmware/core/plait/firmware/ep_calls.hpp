@@ -148,8 +148,7 @@ class EpCalls {
         const EpControlKind kind =
             handle.state == HandleState::counting ? EpControlKind::counts : EpControlKind::ready;
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
-            const bool missing = ((mask[rank / 64] >> (rank % 64)) & 1U) != 0;
-            if (missing && !group.is_local(rank) && !group.has_failed(rank))
+            if (contains(mask, rank) && !group.is_local(rank) && !group.has_failed(rank))
                 core_.control().send_again(group, handle, rank, kind);
         }
     }

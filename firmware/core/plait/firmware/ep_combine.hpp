@@ -229,28 +229,27 @@ class EpCombine {
             const auto& left = handle.peer[rank].pulls_left;
             const bool waits =
                 std::any_of(left.begin(), left.end(), [](std::uint32_t pulls) { return pulls != 0; });
-            if (waits) mask[rank / 64] |= 1ULL << (rank % 64);
+            if (waits) mark(mask, static_cast<std::uint32_t>(rank));
         }
     }
 
     /// Marks who kept the combine from ending, or from being whole.
     void missing_ranks(const EpGroup& group, const EpHandle& handle, RankMask& mask) const {
         for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= handle.lacking_ranks[i];
-        auto mark = [&](std::uint32_t rank) { mask[rank / 64] |= 1ULL << (rank % 64); };
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const PeerState& peer = handle.peer[rank];
             if (group.is_local(rank)) {
-                if (!is_ready(group, handle, rank)) mark(rank);
+                if (!is_ready(group, handle, rank)) mark(mask, rank);
             } else if (!group.has_failed(rank) &&
                        std::uint64_t{peer.rows_via_me} * group.parts != peer.partials_done) {
-                mark(rank);
+                mark(mask, rank);
             }
         }
         for (std::uint32_t token = 0; token < handle.next_token; ++token) {
             const TokenRows& rows = handle.tokens[token];
             if (rows.parts_left == 0) continue;
             for (const RowInfo& row : handle.rows.subspan(rows.first, rows.count)) {
-                if (row.node != group.node && row.arrived != all_parts(group)) mark(row.entry_rank);
+                if (row.node != group.node && row.arrived != all_parts(group)) mark(mask, row.entry_rank);
             }
         }
     }
@@ -298,9 +297,8 @@ class EpCombine {
     static void mark_lacking(const EpGroup& group, EpHandle& handle, RowInfo& row, std::uint8_t missing) {
         mark_missing(handle, row);
         for (std::uint32_t left = missing & row.targets; left != 0; left &= left - 1) {
-            const std::uint32_t rank =
-                group.rank_at(row.node, static_cast<std::uint32_t>(std::countr_zero(left)));
-            handle.lacking_ranks[rank / 64] |= 1ULL << (rank % 64);
+            const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
+            mark(handle.lacking_ranks, group.rank_at(row.node, local));
         }
     }
 

@@ -166,8 +166,7 @@ class EpControl {
             case EpControlKind::abort: return take_abort(group, handle, control, bytes);
             case EpControlKind::gone: return take_gone(group, rank, control);
             case EpControlKind::joined:
-                if (control.operation == handle.operation)
-                    handle.joined_ranks[rank / 64] |= std::uint64_t{1} << (rank % 64);
+                if (control.operation == handle.operation) mark(handle.joined_ranks, rank);
                 return true;
         }
         return false;
@@ -225,7 +224,7 @@ class EpControl {
     /// Payload of a counts message, in memory that is read before the next one is made.
     std::span<const std::uint8_t> counts_payload(const EpGroup& group, const EpHandle& handle,
                                                  std::uint32_t rank) {
-        const std::uint32_t own = group.parameters.experts / group.parameters.ranks;
+        const std::uint32_t own = group.own_experts();
         const Destination& destination = handle.destination[rank];
         counts_[0] = destination.rows_to;
         counts_[1] = destination.rows_via;
@@ -287,7 +286,7 @@ class EpControl {
                          .rows_to_me = words[0],
                          .rows_via_me = words[1],
                          .rows_away = words[2]};
-        const std::uint32_t own = group.parameters.experts / group.parameters.ranks;
+        const std::uint32_t own = group.own_experts();
         std::memcpy(handle.incoming_expert_rows.data() + std::size_t{rank} * own,
                     bytes.data() + sizeof(words), own * sizeof(std::uint32_t));
         if (checked(group, handle, peer)) core_.dispatch().on_counts(group, handle, rank);
@@ -386,8 +385,7 @@ class EpControl {
         RankMask mask;
         std::memcpy(mask.data(), bytes.data(), sizeof(mask));
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
-            const std::uint64_t bit = 1ULL << (rank % 64);
-            if (rank != group.parameters.rank) handle.blamed_ranks[rank / 64] |= mask[rank / 64] & bit;
+            if (rank != group.parameters.rank && contains(mask, rank)) mark(handle.blamed_ranks, rank);
         }
     }
 

@@ -153,7 +153,7 @@ class EpDispatch {
                                   : !has_joined(group, handle, rank) || peer.parts_missing != 0 ||
                                         peer.entry_parts_missing != 0 ||
                                         handle.destination[rank].rows_in_flight != 0;
-            if (late) mask[rank / 64] |= 1ULL << (rank % 64);
+            if (late) mark(mask, rank);
         }
     }
 

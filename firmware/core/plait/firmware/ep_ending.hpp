@@ -64,9 +64,8 @@ class EpEnding {
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
             const bool joined = handle.state == HandleState::counting
                                     ? core_.dispatch().has_counts(group, handle, rank)
-                                    : is_ready(group, handle, rank) ||
-                                          (handle.joined_ranks[rank / 64] >> (rank % 64) & 1) != 0;
-            if (!joined && (told_all || group.is_local(rank))) mask[rank / 64] |= 1ULL << (rank % 64);
+                                    : is_ready(group, handle, rank) || contains(handle.joined_ranks, rank);
+            if (!joined && (told_all || group.is_local(rank))) mark(mask, rank);
         }
         return mask;
     }

@@ -134,7 +134,7 @@ class EpGather {
         if (((job.missing >> local) & 1U) != 0) return;
         job.missing = static_cast<std::uint8_t>(job.missing | (1U << local));
         for (std::uint32_t position = 0; position < job.contributions; ++position) {
-            if (((job.locals >> (4 * position)) & 0xf) == local)
+            if (local_at(job.locals, position) == local)
                 core_.hal().reduce_skip(accumulator, static_cast<std::uint8_t>(position));
         }
     }
@@ -283,7 +283,7 @@ class EpGather {
         pull.offset = job.part * group.part_elements;
         pull.length = part_length(group, job.part);
         for (std::uint32_t position = 0; position < all.count; ++position) {
-            const auto local = static_cast<std::uint32_t>((all.locals >> (4 * position)) & 0xf);
+            const std::uint32_t local = local_at(all.locals, position);
             if (group.has_failed(group.rank_at(group.node, local))) {
                 skip_contributor(accumulator, core_.entry_pool().job(accumulator), local);
                 continue;

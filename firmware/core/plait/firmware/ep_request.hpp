@@ -26,11 +26,6 @@ regmap::Status check_ranges(const Table& memory_table, std::span<const RangeChec
     return regmap::Status::ok;
 }
 
-/// Low latency: rows that the outputs hold, [experts / ranks, ranks, max_tokens].
-inline std::uint64_t expert_slots(const EpGroup& group) {
-    return std::uint64_t{group.parameters.experts} * group.parameters.max_tokens;
-}
-
 /// Of a dispatch: the record and its counts.
 inline std::uint64_t result_bytes(const EpGroup& group) {
     const std::uint64_t counts = group.own_experts() + group.parameters.ranks +
@@ -71,9 +66,8 @@ regmap::Status check_combine(const EpGroup& group, const EpHandle& handle, const
                              const Table& memory_table) {
     if (!handle.routed) return regmap::Status::invalid_handle;
     if (request.flags != 0) return regmap::Status::invalid_parameter;
-    const bool per_expert = group.is_low_latency();
-    if (!per_expert && request.topk_weights.key != 0) return regmap::Status::invalid_parameter;
-    const std::uint64_t rows = per_expert ? expert_slots(group) : handle.received_rows;
+    if (!group.is_low_latency() && request.topk_weights.key != 0) return regmap::Status::invalid_parameter;
+    const std::uint64_t rows = output_slots(group, handle);
     const std::uint64_t choices = std::uint64_t{handle.token_count} * group.parameters.topk;
     const RangeCheck checks[] = {
         {request.x, rows * group.outputs.data_bytes},

@@ -17,6 +17,12 @@ constexpr std::uint32_t no_index = 0xffffffffU;
 
 /// A bit for each rank of a group.
 using RankMask = std::array<std::uint64_t, regmap::max_ranks / 64>;
+constexpr bool contains(const RankMask& mask, std::uint32_t rank) {
+    return ((mask[rank / 64] >> (rank % 64)) & 1U) != 0;
+}
+constexpr void mark(RankMask& mask, std::uint32_t rank) {
+    mask[rank / 64] |= std::uint64_t{1} << (rank % 64);
+}
 
 /// Serial comparison of operation numbers.
 constexpr bool operation_before(std::uint16_t a, std::uint16_t b) {
@@ -251,9 +257,7 @@ struct EpGroup {
     std::span<EpHandle> handles;
     RankMask failed{};  ///< Ranks that are unreachable.
 
-    [[nodiscard]] bool has_failed(std::uint32_t rank) const {
-        return (failed[rank / 64] >> (rank % 64)) & 1U;
-    }
+    [[nodiscard]] bool has_failed(std::uint32_t rank) const { return contains(failed, rank); }
     [[nodiscard]] bool is_local(std::uint32_t rank) const { return rank / parameters.ranks_per_node == node; }
     [[nodiscard]] bool is_low_latency() const { return parameters.mode == regmap::EpMode::low_latency; }
     [[nodiscard]] std::uint32_t own_experts() const { return parameters.experts / parameters.ranks; }
@@ -282,10 +286,14 @@ inline bool is_ready(const EpGroup& group, const EpHandle& handle, std::uint32_t
            (peer.ready_valid && !operation_before(peer.ready_operation, handle.operation));
 }
 
-/// Slots of the outputs that the call in progress may place rows in.
+/// Low latency: slots of the outputs, [experts / ranks, ranks, max_tokens].
+inline std::uint32_t expert_slots(const EpGroup& group) {
+    return group.parameters.experts * group.parameters.max_tokens;
+}
+
+/// Slots of the outputs that hold rows of the routing in force.
 inline std::uint32_t output_slots(const EpGroup& group, const EpHandle& handle) {
-    return group.is_low_latency() ? group.parameters.experts * group.parameters.max_tokens
-                                  : handle.received_rows;
+    return group.is_low_latency() ? expert_slots(group) : handle.received_rows;
 }
 
 /// Low latency: the choices of a row at its entry.
@@ -344,6 +352,10 @@ enum class AccumulatorUse : std::uint8_t {
     entry,      ///< A part of the node's share of another node's token.
     abandoned,  ///< Was local or entry; the call is over, the contributions asked for are still to come.
 };
+/// The device of the node that the contribution at `position` comes from.
+constexpr std::uint32_t local_at(std::uint64_t locals, std::uint32_t position) {
+    return static_cast<std::uint32_t>(locals >> (4 * position)) & 0xfU;
+}
 struct AccumulatorJob {
     AccumulatorUse use = AccumulatorUse::free;
     std::uint8_t group = 0;
@@ -357,7 +369,7 @@ struct AccumulatorJob {
     std::uint16_t part = 0;
     std::uint32_t token = 0;
     std::uint32_t slot = no_index;  ///< entry: of PartialPool.
-    std::uint64_t locals = 0;       ///< local, entry: four bits a position, the device it comes from.
+    std::uint64_t locals = 0;       ///< local, entry: four bits a position, see local_at().
     std::uint32_t next_free = no_index;
 };
 

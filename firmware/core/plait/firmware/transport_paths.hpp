@@ -150,8 +150,8 @@ void Transport<Context>::on_port_change(std::uint8_t plane, bool up) {
         if (qp.state != QpState::connected) continue;
         qp.announcements = announcement_count;
         qp.probe_interval_ns = min_probe_interval_ns;
-        if (!up) exclude(qp, bit);
-        wake(qp);
+        if (up) wake(qp);
+        else exclude(qp, bit);
         probe(qp);
     }
 }
