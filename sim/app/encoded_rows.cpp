@@ -113,6 +113,7 @@ void EncodedRows::fill_codes(const RowName& name, std::span<std::byte> part, uin
 
 void EncodedRows::fill_scales(const RowName& name, std::span<std::byte> part, uint32_t offset) const {
     const uint32_t scale = regmap::block_scale_bytes(format_);
+    if (scale == 0) return;  // there are none
     for (size_t done = 0; done < part.size();) {
         const uint32_t at = offset + static_cast<uint32_t>(done);
         const size_t count = std::min<size_t>(scale - at % scale, part.size() - done);

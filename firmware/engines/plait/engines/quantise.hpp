@@ -62,7 +62,7 @@ constexpr ElementRange elements_behind(RowFormat format, size_t elements, size_t
     const size_t codes = code_bytes(format, elements);
     const size_t end = offset + length;
     if (offset < codes && end > codes) return {0, elements};
-    const bool in_codes = end <= codes;
+    const bool in_codes = end <= codes || block_scale_bytes(format) == 0;
     const size_t block = in_codes ? code_bytes(format, quantise_block) : block_scale_bytes(format);
     const size_t before = in_codes ? 0 : codes;
     const size_t last = (end - before + block - 1) / block * quantise_block;
