@@ -206,7 +206,8 @@ void DeviceModel::frame_arrived(ScaleUpFrame& frame, BufferId buffer) {
     (buffer != 0 ? counters_.scale_up_data_delivered : counters_.scale_up_control_delivered)
         .add(frame.size_bytes);
     if (header.kind == regmap::ScaleUpKind::contribution && header.status == regmap::Status::ok) {
-        reduce_.add(header.tag >> 8, header.tag & 0xff, buffer, received_ps);
+        reduce_.add(firmware::SumName::sum_of_tag(header.tag), firmware::SumName::position_of_tag(header.tag),
+                    buffer, received_ps);
         return;
     }
     firmware::ScaleUpEvent event{header, buffer, {}};
@@ -231,13 +232,13 @@ void DeviceModel::scale_up_changed(uint8_t local, bool up) {
     }
 }
 
-void DeviceModel::reduced(uint32_t accumulator, BufferId result) {
+void DeviceModel::reduced(uint32_t sum, BufferId result) {
     if (dead_) {
         packet_memory_.release(result, queue_.now_ps());
         return;
     }
-    cores_.begin(Work::reduced, accumulator, queue_.now_ps());
-    firmware_->on_reduced(accumulator, result);
+    cores_.begin(Work::reduced, firmware::SumName::accumulator(sum), queue_.now_ps());
+    firmware_->on_reduced(sum, result);
 }
 
 void DeviceModel::timer_fired(firmware::TimerId timer) {

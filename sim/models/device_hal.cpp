@@ -205,19 +205,15 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
     packet_memory_.release(gathered.held, queue_.now_ps());
 }
 
-void DeviceModel::reduce_open(uint32_t accumulator, const firmware::Reduction& reduction) {
-    reduce_.open(accumulator, reduction, ready_ps());
+void DeviceModel::reduce_open(uint32_t sum, const firmware::Reduction& reduction) {
+    reduce_.open(sum, reduction, ready_ps());
 }
-void DeviceModel::reduce_weigh(uint32_t accumulator, std::span<const float> weights) {
-    reduce_.weigh(accumulator, weights);
+void DeviceModel::reduce_weigh(uint32_t sum, std::span<const float> weights) { reduce_.weigh(sum, weights); }
+void DeviceModel::reduce_add(uint32_t sum, uint8_t position, BufferId buffer) {
+    reduce_.add(sum, position, buffer, ready_ps());
 }
-void DeviceModel::reduce_add(uint32_t accumulator, uint8_t position, BufferId buffer) {
-    reduce_.add(accumulator, position, buffer, ready_ps());
-}
-void DeviceModel::reduce_skip(uint32_t accumulator, uint8_t position) {
-    reduce_.skip(accumulator, position, ready_ps());
-}
-void DeviceModel::reduce_close(uint32_t accumulator) { reduce_.close(accumulator, ready_ps()); }
+void DeviceModel::reduce_skip(uint32_t sum, uint8_t position) { reduce_.skip(sum, position, ready_ps()); }
+void DeviceModel::reduce_close(uint32_t sum) { reduce_.close(sum, ready_ps()); }
 
 void DeviceModel::window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
                               uint16_t mtu_bytes) {

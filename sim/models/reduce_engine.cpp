@@ -59,72 +59,72 @@ ReduceEngine::ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queu
       accumulators_(config.accumulators),
       free_quarters_(4 * config.accumulators) {}
 
-ReduceEngine::Accumulator& ReduceEngine::at(uint32_t accumulator) {
-    if (accumulator >= accumulators_.size()) {
-        std::fprintf(stderr, "%s: no accumulator %u\n", name(), accumulator);
-        std::abort();
-    }
-    return accumulators_[accumulator];
+// Null: no such sum is being made. It may be over.
+ReduceEngine::Accumulator* ReduceEngine::open_sum(uint32_t sum) {
+    const uint32_t number = firmware::SumName::accumulator(sum);
+    if (number >= accumulators_.size()) return nullptr;
+    Accumulator& accumulator = accumulators_[number];
+    return accumulator.open && accumulator.sum == sum ? &accumulator : nullptr;
 }
 
-void ReduceEngine::open(uint32_t number, const firmware::Reduction& reduction, uint64_t time_ps) {
-    Accumulator& accumulator = at(number);
+void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint64_t time_ps) {
+    const uint32_t number = firmware::SumName::accumulator(sum);
     const uint32_t elements = reduction.elements;
-    if (accumulator.open || elements == 0 || elements > max_elements_ ||
-        row_bytes(reduction.to, elements) > PayloadBlock::sum_capacity ||
+    if (number >= accumulators_.size() || accumulators_[number].open || elements == 0 ||
+        elements > max_elements_ || row_bytes(reduction.to, elements) > PayloadBlock::sum_capacity ||
         quarters(reduction) > free_quarters_ ||
-        !accumulator.slot.reset(std::max<uint32_t>(reduction.contributions, 1))) {
+        !accumulators_[number].slot.reset(std::max<uint32_t>(reduction.contributions, 1))) {
         std::fprintf(stderr, "%s: accumulator %u cannot take %u contributions of %u elements\n", name(),
                      number, reduction.contributions, elements);
         std::abort();
     }
+    Accumulator& accumulator = accumulators_[number];
     accumulator.reduction = reduction;
     accumulator.weights.clear();
     accumulator.sent_ps = 0;
     accumulator.open = true;
     accumulator.is_virtual = false;
     accumulator.result = 0;
+    accumulator.sum = sum;
     ++accumulator.generation;
     accumulator.free_ps = time_ps;
     free_quarters_ -= quarters(reduction);
     high_water_ = std::max(high_water_, ++in_use_);
     if (reduction.contributions == 0) {
-        finish(number, time_ps);
+        finish(accumulator, time_ps);
     }
 }
 
-void ReduceEngine::weigh(uint32_t number, std::span<const float> weights) {
-    Accumulator& accumulator = at(number);
-    if (!accumulator.open || accumulator.slot.turn() != 0 ||
-        weights.size() != accumulator.slot.contributions()) {
-        std::fprintf(stderr, "%s: accumulator %u cannot take %zu weights\n", name(), number, weights.size());
+void ReduceEngine::weigh(uint32_t sum, std::span<const float> weights) {
+    Accumulator* const accumulator = open_sum(sum);
+    if (accumulator == nullptr || accumulator->slot.turn() != 0 ||
+        weights.size() != accumulator->slot.contributions()) {
+        std::fprintf(stderr, "%s: sum %u cannot take %zu weights\n", name(), sum, weights.size());
         std::abort();
     }
-    accumulator.weights.assign(weights.begin(), weights.end());
+    accumulator->weights.assign(weights.begin(), weights.end());
 }
 
-void ReduceEngine::add(uint32_t number, uint32_t position, BufferId buffer, uint64_t time_ps) {
-    const bool is_open = number < accumulators_.size() && accumulators_[number].open;
-    const bool fits = is_open && buffer != 0 &&
-                      memory_.slice(buffer).length == row_bytes(accumulators_[number].reduction.from,
-                                                                accumulators_[number].reduction.elements);
-    if (fits) {
-        offer(number, position, buffer, time_ps);
+void ReduceEngine::add(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps) {
+    Accumulator* const accumulator = open_sum(sum);
+    if (accumulator != nullptr && buffer != 0 &&
+        memory_.slice(buffer).length ==
+            row_bytes(accumulator->reduction.from, accumulator->reduction.elements)) {
+        offer(*accumulator, position, buffer, time_ps);
     } else {
         refuse(buffer, time_ps);
     }
 }
 
-void ReduceEngine::skip(uint32_t number, uint32_t position, uint64_t time_ps) {
-    if (number < accumulators_.size() && accumulators_[number].open) {
-        offer(number, position, skipped, time_ps);
+void ReduceEngine::skip(uint32_t sum, uint32_t position, uint64_t time_ps) {
+    if (Accumulator* const accumulator = open_sum(sum)) {
+        offer(*accumulator, position, skipped, time_ps);
     } else {
         ++refused_;
     }
 }
 
-void ReduceEngine::offer(uint32_t number, uint32_t position, BufferId handle, uint64_t time_ps) {
-    Accumulator& accumulator = accumulators_[number];
+void ReduceEngine::offer(Accumulator& accumulator, uint32_t position, BufferId handle, uint64_t time_ps) {
     const engines::Offer answer = accumulator.slot.offer(position, handle);
     if (answer.status != engines::OfferStatus::taken) {
         refuse(handle, time_ps);
@@ -138,7 +138,7 @@ void ReduceEngine::offer(uint32_t number, uint32_t position, BufferId handle, ui
         }
     }
     if (complete) {
-        finish(number, time_ps);
+        finish(accumulator, time_ps);
     }
 }
 
@@ -214,8 +214,7 @@ void ReduceEngine::forget_rows(Accumulator& accumulator) {
     accumulator.row_weights.clear();
 }
 
-void ReduceEngine::finish(uint32_t number, uint64_t time_ps) {
-    Accumulator& accumulator = accumulators_[number];
+void ReduceEngine::finish(Accumulator& accumulator, uint64_t time_ps) {
     ++reductions_;
     PayloadBlock* const block = take_result(accumulator);
     const PayloadSlice slice{block, 0, block->length};
@@ -229,20 +228,21 @@ void ReduceEngine::finish(uint32_t number, uint64_t time_ps) {
             .end_ps;
     pool_.release(block);
     const uint64_t at_ps = std::max({time_ps, accumulator.free_ps, queue_.now_ps()});
-    queue_.schedule(at_ps, 0, &ReduceEngine::finished, this, uint64_t{accumulator.generation} << 32 | number);
+    queue_.schedule(at_ps, 0, &ReduceEngine::finished, this,
+                    uint64_t{accumulator.generation} << 32 | accumulator.sum);
 }
 
 void ReduceEngine::finished(void* object, uint64_t argument) {
     auto& self = *static_cast<ReduceEngine*>(object);
-    const auto number = static_cast<uint32_t>(argument);
-    Accumulator& accumulator = self.accumulators_[number];
+    const auto sum = static_cast<uint32_t>(argument);
+    Accumulator& accumulator = self.accumulators_[firmware::SumName::accumulator(sum)];
     if (!accumulator.open || accumulator.generation != argument >> 32) {
         return;  // closed meanwhile
     }
     self.leave(accumulator);
     const BufferId result = accumulator.result;
     accumulator.result = 0;
-    self.events_.reduced(number, result);
+    self.events_.reduced(sum, result);
 }
 
 void ReduceEngine::leave(Accumulator& accumulator) {
@@ -251,11 +251,11 @@ void ReduceEngine::leave(Accumulator& accumulator) {
     --in_use_;
 }
 
-void ReduceEngine::close(uint32_t number, uint64_t time_ps) {
-    Accumulator& accumulator = at(number);
-    if (!accumulator.open) {
-        return;
-    }
+void ReduceEngine::close(uint32_t sum, uint64_t time_ps) {
+    if (Accumulator* const accumulator = open_sum(sum)) give_up(*accumulator, time_ps);
+}
+
+void ReduceEngine::give_up(Accumulator& accumulator, uint64_t time_ps) {
     leave(accumulator);
     forget_rows(accumulator);
     accumulator.slot.for_each_waiting([&](uint32_t buffer) { memory_.release(buffer, time_ps); });
@@ -264,8 +264,8 @@ void ReduceEngine::close(uint32_t number, uint64_t time_ps) {
 }
 
 void ReduceEngine::close_all(uint64_t time_ps) {
-    for (uint32_t number = 0; number < accumulators_.size(); ++number) {
-        close(number, time_ps);
+    for (Accumulator& accumulator : accumulators_) {
+        if (accumulator.open) give_up(accumulator, time_ps);
     }
 }
 

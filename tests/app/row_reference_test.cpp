@@ -69,8 +69,8 @@ TEST_P(RowReference, SendsWhatTheEngineEncodesAndDecodes) {
         std::vector<float> block = any_block(random);
         const Encoded encoded = by_the_engine(GetParam(), std::span<const float>(block));
         const EncodedBlock reference = encode_block(GetParam(), block);
-        ASSERT_EQ(std::memcmp(reference.scale.data(), encoded.scales.data(), encoded.scales.size()), 0)
-            << "round " << round;
+        const std::span<const uint8_t> scales = std::span(reference.scale).first(encoded.scales.size());
+        ASSERT_TRUE(std::ranges::equal(std::as_bytes(scales), encoded.scales)) << "round " << round;
         const uint32_t bits = regmap::code_bits(GetParam());
         for (size_t i = 0; i < block.size(); ++i) {
             uint32_t code = 0;

@@ -61,9 +61,10 @@ class MeshDevice final : public MeshDriver {
         for (std::uint32_t i = 0; i < mesh_.options().ranks_per_node; ++i) {
             MeshDevice& neighbour = mesh_.device(node() * mesh_.options().ranks_per_node + i);
             if (&neighbour == this) continue;
-            mesh_.at(mesh_.now_ns() + 10'000, [&neighbour, gone = static_cast<std::uint8_t>(local())] {
-                if (!neighbour.dead_) neighbour.firmware_->on_scale_up_port(gone, false);
-            });
+            mesh_.at(mesh_.now_ns() + mesh_.options().link_down_ns,
+                     [&neighbour, gone = static_cast<std::uint8_t>(local())] {
+                         if (!neighbour.dead_) neighbour.firmware_->on_scale_up_port(gone, false);
+                     });
         }
     }
     [[nodiscard]] bool is_dead() const { return dead_; }
@@ -90,6 +91,8 @@ class MeshDevice final : public MeshDriver {
     [[nodiscard]] std::uint64_t drops(regmap::DropReason reason) const {
         return drops_[static_cast<std::size_t>(reason)];
     }
+    /// That came when their sum was over.
+    [[nodiscard]] std::uint64_t late_contributions() const { return late_contributions_; }
     [[nodiscard]] std::uint64_t packets_sent() const { return packets_sent_; }
     [[nodiscard]] std::uint64_t packet_memory_high_water() const { return bytes_high_water_; }
 
@@ -182,7 +185,8 @@ class MeshDevice final : public MeshDriver {
             ScaleUpHeader copy = header;
             copy.source_local = static_cast<std::uint8_t>(local());
             if (next < index.size()) copy.index = index[next++];
-            mesh_.at(free_ns + 300, [&target, copy, data] { target.frame_arrived(copy, data); });
+            mesh_.at(free_ns + mesh_.options().scale_up_ns,
+                     [&target, copy, data] { target.frame_arrived(copy, data); });
         }
         if (payload.buffer != 0) {  // held until the last copy has left
             retain(payload.buffer);
@@ -194,38 +198,32 @@ class MeshDevice final : public MeshDriver {
             });
     }
 
-    void reduce_open(std::uint32_t accumulator, const Reduction& reduction) {
-        ASSERT_LT(accumulator, mesh_.options().accumulators);
-        Sum& sum = sums_[accumulator];
-        ASSERT_FALSE(sum.open);
-        sum.open = true;
-        ++sum.generation;
-        sum.first = true;
-        sum.reduction = reduction;
-        sum.values.assign(reduction.elements, 0.0F);
-        sum.weights.clear();
-        ASSERT_TRUE(sum.slot.reset(std::max<std::uint32_t>(reduction.contributions, 1)));
-        if (reduction.contributions == 0) finish_sum(accumulator);
+    void reduce_open(std::uint32_t name, const Reduction& reduction) {
+        ASSERT_LT(SumName::accumulator(name), mesh_.options().accumulators);
+        MeshSum& sum = sums_[SumName::accumulator(name)];
+        sum.start(name, reduction);
+        if (reduction.contributions == 0) finish_sum(sum);
     }
-    void reduce_weigh(std::uint32_t accumulator, std::span<const float> weights) {
-        Sum& sum = sums_[accumulator];
-        ASSERT_TRUE(sum.open);
+    void reduce_weigh(std::uint32_t name, std::span<const float> weights) {
+        ASSERT_TRUE(is_open(name));
+        MeshSum& sum = sums_[SumName::accumulator(name)];
         ASSERT_EQ(weights.size(), sum.slot.contributions());
         sum.weights.assign(weights.begin(), weights.end());
     }
-    void reduce_add(std::uint32_t accumulator, std::uint8_t position, BufferId buffer) {
-        Sum& sum = sums_[accumulator];
-        ASSERT_TRUE(sum.open) << "contribution to a closed accumulator";
+    void reduce_add(std::uint32_t name, std::uint8_t position, BufferId buffer) {
+        ASSERT_TRUE(is_open(name)) << "contribution to a sum that is over";
+        MeshSum& sum = sums_[SumName::accumulator(name)];
         ASSERT_EQ(buffers_.at(buffer).data.size(), encoded_bytes(sum.reduction.from, sum.reduction.elements));
-        offer(accumulator, position, buffer);
+        offer(sum, position, buffer);
     }
-    void reduce_skip(std::uint32_t accumulator, std::uint8_t position) {
-        ASSERT_TRUE(sums_[accumulator].open);
-        if (!sums_[accumulator].slot.has_arrived(position)) offer(accumulator, position, 0);
+    void reduce_skip(std::uint32_t name, std::uint8_t position) {
+        ASSERT_TRUE(is_open(name));
+        MeshSum& sum = sums_[SumName::accumulator(name)];
+        if (!sum.slot.has_arrived(position)) offer(sum, position, 0);
     }
-    void reduce_close(std::uint32_t accumulator) {
-        Sum& sum = sums_[accumulator];
-        if (!sum.open) return;
+    void reduce_close(std::uint32_t name) {
+        if (!is_open(name)) return;
+        MeshSum& sum = sums_[SumName::accumulator(name)];
         sum.slot.for_each_waiting([&](std::uint32_t buffer) {
             if (buffer != 0) release(buffer);
         });
@@ -267,7 +265,7 @@ class MeshDevice final : public MeshDriver {
         const bool is_control = header.kind == regmap::ScaleUpKind::control;
         const BufferId buffer = data.empty() || is_control ? 0 : make_buffer(data);
         if (header.kind == regmap::ScaleUpKind::contribution && header.status == regmap::Status::ok) {
-            return reduce_add(header.tag >> 8, static_cast<std::uint8_t>(header.tag & 0xff), buffer);
+            return contribution_arrived(header.tag, buffer);
         }
         ScaleUpEvent event{header, buffer, {}};
         if (is_control) event.control = data;
@@ -287,16 +285,6 @@ class MeshDevice final : public MeshDriver {
     struct Buffer {
         std::vector<std::uint8_t> data;
         std::uint32_t references = 0;
-    };
-    struct Sum {
-        engines::ReduceSlot slot;
-        Reduction reduction;
-        std::vector<float> values;
-        std::vector<float> weights;  ///< By position; empty: not weighted.
-        bool open = false;
-        bool first = true;
-        std::uint64_t generation = 0;
-        BufferId result = 0;
     };
 
     void write_register(std::uint32_t offset, std::uint32_t value) override {
@@ -334,32 +322,42 @@ class MeshDevice final : public MeshDriver {
         return data;
     }
 
-    void offer(std::uint32_t accumulator, std::uint8_t position, BufferId buffer) {
-        Sum& sum = sums_[accumulator];
+    [[nodiscard]] bool is_open(std::uint32_t name) const {
+        const auto found = sums_.find(SumName::accumulator(name));
+        return found != sums_.end() && found->second.open && found->second.name == name;
+    }
+
+    /// Of a sum that may be over: its contributor was given up.
+    void contribution_arrived(std::uint32_t tag, BufferId buffer) {
+        const std::uint32_t name = SumName::sum_of_tag(tag);
+        const std::uint8_t position = SumName::position_of_tag(tag);
+        if (is_open(name) && !sums_[SumName::accumulator(name)].slot.has_arrived(position))
+            return reduce_add(name, position, buffer);
+        ++late_contributions_;
+        release(buffer);
+    }
+
+    void offer(MeshSum& sum, std::uint8_t position, BufferId buffer) {
         const engines::Offer answer = sum.slot.offer(position, buffer);
         ASSERT_EQ(answer.status, engines::OfferStatus::taken);
         for (std::size_t i = 0; i < answer.ready.size(); ++i) {
             const std::uint32_t ready = answer.ready[i];
             if (ready == 0) continue;
-            const auto row = as_row(sum.reduction.from, sum.values.size(), buffers_.at(ready).data);
-            const float weight = sum.weights.empty() ? 1.0F : sum.weights[answer.first_position + i];
-            ASSERT_TRUE(add_row(row, weight, sum.first, sum.values));
-            sum.first = false;
+            sum.add(answer.first_position + static_cast<std::uint32_t>(i), buffers_.at(ready).data);
             release(ready);
         }
-        if (sum.slot.complete()) finish_sum(accumulator);
+        if (sum.slot.complete()) finish_sum(sum);
     }
 
-    void finish_sum(std::uint32_t accumulator) {
-        Sum& sum = sums_[accumulator];
+    void finish_sum(MeshSum& sum) {
         sum.result = make_buffer(encode(sum.reduction.to, sum.values, non_finite_.at(sum.reduction.counter)));
-        mesh_.at(now_ns() + 50, [this, accumulator, generation = sum.generation] {
-            Sum& done = sums_[accumulator];
+        mesh_.at(now_ns() + 50, [this, name = sum.name, generation = sum.generation] {
+            MeshSum& done = sums_[SumName::accumulator(name)];
             if (!done.open || done.generation != generation) return;  // closed meanwhile
             done.open = false;
             const BufferId result = std::exchange(done.result, 0);
             if (dead_) release(result);
-            else firmware_->on_reduced(accumulator, result);
+            else firmware_->on_reduced(name, result);
         });
     }
 
@@ -371,7 +369,8 @@ class MeshDevice final : public MeshDriver {
     std::uint32_t live_buffers_ = 0;
     std::uint64_t live_bytes_ = 0;
     std::uint64_t bytes_high_water_ = 0;
-    std::map<std::uint32_t, Sum> sums_;
+    std::map<std::uint32_t, MeshSum> sums_;  ///< By accumulator.
+    std::uint64_t late_contributions_ = 0;
     std::vector<std::uint32_t> non_finite_ = std::vector<std::uint32_t>(2 * regmap::max_handles);
     std::map<std::pair<int, std::uint32_t>, std::uint64_t> timers_;
     std::array<std::uint64_t, regmap::max_planes> plane_free_ns_{};

@@ -24,6 +24,8 @@ struct MeshOptions {
     std::uint64_t packet_memory_bytes =
         8U << 20;  ///< What arrives from planes may be refused, the rest is forced in.
     std::uint64_t scale_up_bytes_per_us = 160'000;
+    std::uint64_t scale_up_ns = 300;      ///< From device to device.
+    std::uint64_t link_down_ns = 10'000;  ///< Until the node sees that a device is dead.
     std::uint32_t accumulators = 256;
     std::uint32_t qp_time_limit_us = 4000;
     std::uint32_t mtu_bytes = 1024;

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <plait/engines/quantise.hpp>
+#include <plait/engines/reduce.hpp>
 #include <plait/firmware/commands.hpp>
 #include <span>
 #include <vector>
@@ -55,5 +57,36 @@ inline std::vector<std::uint8_t> encode_payload(const RowEncoding& encoding,
     non_finite += spoilt.value_or(0);
     return data;
 }
+
+/// A sum in the making.
+struct MeshSum {
+    engines::ReduceSlot slot;
+    Reduction reduction;
+    std::vector<float> values;
+    std::vector<float> weights;  ///< By position; empty: not weighted.
+    bool open = false;
+    bool first = true;
+    std::uint32_t name = 0;
+    std::uint64_t generation = 0;
+    BufferId result = 0;
+
+    void start(std::uint32_t new_name, const Reduction& wanted) {
+        ASSERT_FALSE(open);
+        open = first = true;
+        name = new_name;
+        ++generation;
+        reduction = wanted;
+        values.assign(wanted.elements, 0.0F);
+        weights.clear();
+        ASSERT_TRUE(slot.reset(std::max<std::uint32_t>(wanted.contributions, 1)));
+    }
+
+    /// Adds a row, whose position has come.
+    void add(std::uint32_t position, std::span<const std::uint8_t> row) {
+        const float weight = weights.empty() ? 1.0F : weights[position];
+        ASSERT_TRUE(add_row(as_row(reduction.from, values.size(), row), weight, first, values));
+        first = false;
+    }
+};
 
 }  // namespace plait::mesh_test

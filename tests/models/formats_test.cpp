@@ -148,7 +148,7 @@ void expect_sum(const Sum& sum) {
         firmware::ScaleUpHeader header;
         header.kind = regmap::ScaleUpKind::contribution;
         header.length = static_cast<uint32_t>(row.bytes.size());
-        header.tag = 3 << 8 | i;
+        header.tag = firmware::SumName::tag(3, i);
         firmware::Payload payload;
         payload.segments[0] = {memory->device_address, header.length};
         payload.segment_count = 1;

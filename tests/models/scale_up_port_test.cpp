@@ -238,7 +238,7 @@ struct Contributions {
         ScaleUpHeader header;
         header.kind = ScaleUpKind::contribution;
         header.length = 2 * elements;
-        header.tag = accumulator << 8 | i;
+        header.tag = firmware::SumName::tag(accumulator, i);
         cluster.device(i % 4).scale_up(0b0001, header, {}, from_host(memory[i].device_address, 2 * elements),
                                        false);
     }
@@ -346,12 +346,13 @@ TEST(Reduction, WhatFitsNoTurnIsRefusedAndClosingFreesWhatWaits) {
     cluster.run();
     cluster.device(0).reduce_open(2, {.contributions = 3, .elements = 64});
     contributions.send(cluster, 1, 2);
-    contributions.send(cluster, 1, 2);      // came before
-    contributions.send(cluster, 3, 2);      // no such position
-    other_size.send(cluster, 0, 2);         // other size
-    contributions.send(cluster, 0, 70000);  // no such accumulator
+    contributions.send(cluster, 1, 2);                                // came before
+    contributions.send(cluster, 3, 2);                                // no such position
+    other_size.send(cluster, 0, 2);                                   // other size
+    contributions.send(cluster, 0, firmware::SumName::of(60000, 0));  // no such accumulator
+    contributions.send(cluster, 0, firmware::SumName::of(2, 1));      // a sum that is over, or to come
     cluster.run();
-    EXPECT_EQ(cluster.device(0).statistics().reduce_refused, 5U);
+    EXPECT_EQ(cluster.device(0).statistics().reduce_refused, 6U);
     EXPECT_EQ(cluster.device(0).packet_memory().live(), 1U) << "the one that waits for its turn";
     cluster.device(0).reduce_close(2);
     cluster.run_out();

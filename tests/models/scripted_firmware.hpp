@@ -54,9 +54,9 @@ class ScriptedFirmware final : public DeviceFirmware {
         fetched_status = status;
         fetched_bytes.assign(bytes.begin(), bytes.end());
     }
-    void on_reduced(uint32_t accumulator, firmware::BufferId result) override {
-        results.push_back({queue.now_ps(), accumulator});
-        if (reduced) reduced(accumulator, result);
+    void on_reduced(uint32_t sum, firmware::BufferId result) override {
+        results.push_back({queue.now_ps(), sum});
+        if (reduced) reduced(sum, result);
     }
     void on_transmit_credit(uint8_t plane) override { credits.push_back({queue.now_ps(), plane}); }
     void on_timer(firmware::TimerId timer) override { timers.push_back({queue.now_ps(), timer.number}); }

@@ -27,6 +27,28 @@ struct RowEncoding {
     std::uint32_t counter = 0;  ///< That counts infinities and NaN.
 };
 
+/// Names a sum of the reduce engine: the accumulator that it is made in, and a round that tells it from the
+/// sums before it. A contribution may come when its sum is over, from a device that was given up: it must
+/// not find the next one.
+struct SumName {
+    static constexpr std::uint32_t rounds = 128;
+    static constexpr std::uint32_t max_accumulators = 1U << 16;
+
+    static constexpr std::uint32_t of(std::uint32_t accumulator, std::uint32_t round) {
+        return round % rounds << 16 | accumulator;
+    }
+    static constexpr std::uint32_t accumulator(std::uint32_t sum) { return sum & 0xffff; }
+
+    /// What a scale-up frame carries: below bit 31, which tags of rows have.
+    static constexpr std::uint32_t tag(std::uint32_t sum, std::uint32_t position) {
+        return sum << 8 | position;
+    }
+    static constexpr std::uint32_t sum_of_tag(std::uint32_t tag) { return tag >> 8; }
+    static constexpr std::uint8_t position_of_tag(std::uint32_t tag) {
+        return static_cast<std::uint8_t>(tag & 0xff);
+    }
+};
+
 /// A sum for the reduce engine: `contributions` rows of `elements`, in what format they come and in what
 /// format the sum goes.
 struct Reduction {

@@ -41,7 +41,7 @@ class Ep : public EpNames {
         const std::uint32_t groups = std::min(config.max_groups, max_groups);
         groups_ = arena.make<EpGroup>(groups);
         memory_ = arena.reserve<std::byte>(config.group_memory_bytes * groups);
-        jobs_ = arena.make<AccumulatorJob>(std::min(config.accumulators, max_accumulators));
+        jobs_ = arena.make<AccumulatorJob>(std::min(config.accumulators, SumName::max_accumulators));
         slots_ = arena.make<PartialSlot>(EpPartials<Ep>::slot_count);
         if (jobs_.empty() || slots_.empty() || memory_.empty()) groups_ = {};  // no group can be made
         start();
@@ -49,8 +49,9 @@ class Ep : public EpNames {
 
     /// Forgets every group; nothing completes.
     void reset() {
-        for (std::uint32_t accumulator = 0; accumulator < jobs_.size(); ++accumulator) {
-            context_.hal().reduce_close(accumulator);
+        for (AccumulatorPool* pool : {&token_pool_, &entry_pool_}) {
+            pool->for_each(
+                [&](std::uint32_t sum, const AccumulatorJob&) { context_.hal().reduce_close(sum); });
         }
         for (EpGroup& group : groups_) {
             for (std::uint32_t handle = 0; handle < group.handles.size(); ++handle) {
@@ -196,21 +197,18 @@ class Ep : public EpNames {
 
     /// A sum is complete; the buffer is this function's. What it frees goes to the handles in turn, beginning
     /// with the next one.
-    void on_reduced(std::uint32_t accumulator, BufferId buffer) {
-        AccumulatorPool& pool = token_pool_.owns(accumulator) ? token_pool_ : entry_pool_;
-        if (!pool.owns(accumulator) || pool.job(accumulator).use == AccumulatorUse::free) {
-            return context_.hal().release(buffer);
-        }
-        const AccumulatorJob job = pool.job(accumulator);
-        pool.give_back(accumulator);
+    void on_reduced(std::uint32_t sum, BufferId buffer) {
+        AccumulatorPool& pool = token_pool_.has(sum) ? token_pool_ : entry_pool_;
+        if (!pool.has(sum)) return context_.hal().release(buffer);
+        const AccumulatorJob job = pool.job(sum);
+        pool.give_back(sum);
         EpGroup& group = groups_[job.group];
         EpHandle& handle = group.handles[job.handle];
         switch (job.use) {
             case AccumulatorUse::token: combine_.token_part_done(group, handle, job, buffer); break;
             case AccumulatorUse::local: combine_.local_part_done(group, handle, job, buffer); break;
             case AccumulatorUse::entry: partials_.send(group, handle, job, buffer); break;
-            case AccumulatorUse::free:
-            case AccumulatorUse::abandoned: context_.hal().release(buffer); break;
+            case AccumulatorUse::free: break;  // none that the pool has
         }
         combine_.check_done(group, handle);
         serve_all(group, handle);
@@ -324,7 +322,6 @@ class Ep : public EpNames {
   private:
     static constexpr std::uint32_t max_groups =
         15;  // fetch labels have four bits for the group; the 16th is create_label
-    static constexpr std::uint32_t max_accumulators = 0xffff;
 
     void start() {
         setup_.start(groups_, memory_);

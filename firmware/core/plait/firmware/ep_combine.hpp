@@ -158,8 +158,8 @@ class EpCombine {
             row.arrived |= 1U << part;
             if (row.arrived == all_parts(group)) row_returned(group, handle, row);
             if (partial.missing != 0) mark_lacking(group, handle, row, partial.missing);
-            hal.reduce_add(token_accumulator(group, handle, partial.token, part),
-                           static_cast<std::uint8_t>(i), event.buffer);
+            hal.reduce_add(token_sum(group, handle, partial.token, part), static_cast<std::uint8_t>(i),
+                           event.buffer);
             return regmap::NackReason::none;
         }
         return regmap::NackReason::invalid_request;
@@ -169,7 +169,7 @@ class EpCombine {
     void local_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
         if (job.missing != 0)
             mark_missing(handle, handle.rows[handle.tokens[job.token].first + job.position]);
-        core_.hal().reduce_add(token_accumulator(group, handle, job.token, job.part), job.position, buffer);
+        core_.hal().reduce_add(token_sum(group, handle, job.token, job.part), job.position, buffer);
     }
 
     /// A part of a token is complete. The buffer is this function's.
@@ -206,10 +206,10 @@ class EpCombine {
     void abandon(EpGroup& group, EpHandle& handle) {
         AccumulatorPool& pool = core_.token_pool();
         const std::uint8_t number = core_.handle_number(group, handle);
-        pool.for_each([&](std::uint32_t accumulator, const AccumulatorJob& job) {
+        pool.for_each([&](std::uint32_t sum, const AccumulatorJob& job) {
             if (job.group != group.number || job.handle != number) return;
-            core_.hal().reduce_close(accumulator);
-            pool.give_back(accumulator);
+            core_.hal().reduce_close(sum);
+            pool.give_back(sum);
         });
         gather_.abandon(group, handle);
     }
@@ -283,9 +283,9 @@ class EpCombine {
                handle.tokens[handle.next_token].first <= handle.pace.allowed(core_.hal().now_ns(), 0);
     }
 
-    [[nodiscard]] static std::uint32_t token_accumulator(const EpGroup& group, const EpHandle& handle,
-                                                         std::uint32_t token, std::uint32_t part) {
-        return handle.token_accumulators[std::size_t{token} * group.parts + part];
+    [[nodiscard]] static std::uint32_t token_sum(const EpGroup& group, const EpHandle& handle,
+                                                 std::uint32_t token, std::uint32_t part) {
+        return handle.token_sums[std::size_t{token} * group.parts + part];
     }
 
     static void mark_missing(EpHandle& handle, RowInfo& row) {
@@ -306,7 +306,7 @@ class EpCombine {
         TokenRows& rows = handle.tokens[token];
         rows.parts_left = static_cast<std::uint16_t>(group.parts);
         for (std::uint32_t part = 0; part < group.parts; ++part) {
-            const std::uint32_t accumulator =
+            const std::uint32_t sum =
                 core_.token_pool().take({.use = AccumulatorUse::token,
                                          .group = group.number,
                                          .handle = core_.handle_number(group, handle),
@@ -314,12 +314,11 @@ class EpCombine {
                                          .room = part_room(group, part),
                                          .part = static_cast<std::uint16_t>(part),
                                          .token = token});
-            handle.token_accumulators[std::size_t{token} * group.parts + part] =
-                static_cast<std::uint16_t>(accumulator);
-            core_.hal().reduce_open(accumulator, {.contributions = static_cast<std::uint8_t>(rows.count),
-                                                  .elements = part_length(group, part),
-                                                  .from = group.parameters.partial_format,
-                                                  .counter = core_.counter(group, handle)});
+            handle.token_sums[std::size_t{token} * group.parts + part] = sum;
+            core_.hal().reduce_open(sum, {.contributions = static_cast<std::uint8_t>(rows.count),
+                                          .elements = part_length(group, part),
+                                          .from = group.parameters.partial_format,
+                                          .counter = core_.counter(group, handle)});
         }
         for (std::uint32_t i = 0; i < rows.count; ++i) {
             RowInfo& row = handle.rows[rows.first + i];
@@ -354,7 +353,7 @@ class EpCombine {
             if (((row.arrived >> part) & 1U) != 0) continue;
             row.arrived |= 1U << part;
             mark_missing(handle, row);
-            core_.hal().reduce_skip(token_accumulator(group, handle, row.token, part),
+            core_.hal().reduce_skip(token_sum(group, handle, row.token, part),
                                     static_cast<std::uint8_t>(position));
         }
     }

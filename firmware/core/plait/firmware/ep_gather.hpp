@@ -81,12 +81,12 @@ class EpGather {
     /// A contributor's refusal: its position will not come.
     void on_refusal(const ScaleUpHeader& frame) {
         AccumulatorPool& pool = core_.entry_pool();
-        const std::uint32_t accumulator = frame.tag >> 8;
-        if (!pool.owns(accumulator)) return core_.hal().count_drop(regmap::DropReason::malformed);
-        AccumulatorJob& job = pool.job(accumulator);
+        const std::uint32_t sum = SumName::sum_of_tag(frame.tag);
+        if (!pool.has(sum)) return core_.hal().count_drop(regmap::DropReason::unknown_operation);
+        AccumulatorJob& job = pool.job(sum);
         const auto contributor = static_cast<std::uint8_t>(1U << frame.source_local);
         if ((job.targets & contributor) == 0) return core_.hal().count_drop(regmap::DropReason::malformed);
-        skip_contributor(accumulator, job, frame.source_local);
+        skip_contributor(sum, job, frame.source_local);
     }
 
     void on_rank_failed(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
@@ -100,23 +100,23 @@ class EpGather {
         queue_all(group, handle);
     }
 
-    /// A device of the node is gone: nobody waits for what it was asked for.
+    /// A device of the node is gone: nobody waits for what it was asked for. What it has sent may still come.
     void on_contributor_failed(const EpGroup& group, std::uint32_t local) {
-        core_.entry_pool().for_each([&](std::uint32_t accumulator, AccumulatorJob& job) {
+        core_.entry_pool().for_each([&](std::uint32_t sum, AccumulatorJob& job) {
             if (job.group == group.number && ((job.targets >> local) & 1U) != 0)
-                skip_contributor(accumulator, job, local);
+                skip_contributor(sum, job, local);
         });
     }
 
-    /// The call is over. Contributions that were asked for will still come: their accumulators are free after
-    /// that.
+    /// The call is over. Contributions that were asked for will still come, for sums that are no more.
     void abandon(EpGroup& group, EpHandle& handle) {
+        AccumulatorPool& pool = core_.entry_pool();
         const std::uint8_t number = core_.handle_number(group, handle);
-        core_.entry_pool().for_each([&](std::uint32_t, AccumulatorJob& job) {
-            if (job.group != group.number || job.handle != number || job.use == AccumulatorUse::abandoned)
-                return;
+        pool.for_each([&](std::uint32_t sum, const AccumulatorJob& job) {
+            if (job.group != group.number || job.handle != number) return;
             if (job.use == AccumulatorUse::entry) core_.partials().give_back(job.slot);
-            job.use = AccumulatorUse::abandoned;
+            core_.hal().reduce_close(sum);
+            pool.give_back(sum);
         });
         handle.gather_count = 0;
     }
@@ -130,12 +130,12 @@ class EpGather {
                partials.in_use() < group.partial_limit;
     }
 
-    void skip_contributor(std::uint32_t accumulator, AccumulatorJob& job, std::uint32_t local) {
+    void skip_contributor(std::uint32_t sum, AccumulatorJob& job, std::uint32_t local) {
         if (((job.missing >> local) & 1U) != 0) return;
         job.missing = static_cast<std::uint8_t>(job.missing | (1U << local));
         for (std::uint32_t position = 0; position < job.contributions; ++position) {
             if (local_at(job.locals, position) == local)
-                core_.hal().reduce_skip(accumulator, static_cast<std::uint8_t>(position));
+                core_.hal().reduce_skip(sum, static_cast<std::uint8_t>(position));
         }
     }
 
@@ -265,13 +265,13 @@ class EpGather {
         job.contributions = all.count;
         job.locals = all.locals;
         job.room = part_room(group, job.part);
-        const std::uint32_t accumulator = core_.entry_pool().take(job);
-        hal.reduce_open(accumulator, {.contributions = job.contributions,
-                                      .elements = part_length(group, job.part),
-                                      .from = group.parameters.combine_format,
-                                      .to = group.parameters.partial_format,
-                                      .counter = core_.counter(group, handle)});
-        if (group.is_low_latency()) hal.reduce_weigh(accumulator, std::span(all.weight).first(all.count));
+        const std::uint32_t sum = core_.entry_pool().take(job);
+        hal.reduce_open(sum, {.contributions = job.contributions,
+                              .elements = part_length(group, job.part),
+                              .from = group.parameters.combine_format,
+                              .to = group.parameters.partial_format,
+                              .counter = core_.counter(group, handle)});
+        if (group.is_low_latency()) hal.reduce_weigh(sum, std::span(all.weight).first(all.count));
         ScaleUpHeader pull;
         pull.kind = regmap::ScaleUpKind::pull;
         pull.group = group.number;
@@ -285,11 +285,11 @@ class EpGather {
         for (std::uint32_t position = 0; position < all.count; ++position) {
             const std::uint32_t local = local_at(all.locals, position);
             if (group.has_failed(group.rank_at(group.node, local))) {
-                skip_contributor(accumulator, core_.entry_pool().job(accumulator), local);
+                skip_contributor(sum, core_.entry_pool().job(sum), local);
                 continue;
             }
             pull.index = all.index[position];
-            pull.tag = accumulator << 8 | position;
+            pull.tag = SumName::tag(sum, position);
             hal.scale_up(static_cast<std::uint8_t>(1U << local), pull, {}, Payload{}, false);
         }
     }

@@ -114,7 +114,7 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
     handle.parts_placed =
         arena.reserve<std::uint8_t>(std::size_t{group.is_low_latency() ? p.experts : p.ranks} * tokens);
     handle.entry_rows = arena.reserve<EntryRow>(entry_row_limit(p));
-    handle.token_accumulators = arena.reserve<std::uint16_t>(tokens * group.parts);
+    handle.token_sums = arena.reserve<std::uint32_t>(tokens * group.parts);
     handle.gather_ring = arena.make<std::uint16_t>(p.ranks + 1);
     return arena.complete();
 }

@@ -6,7 +6,7 @@
 
 namespace plait::firmware {
 
-/// Accumulators `first` .. `first + jobs.size() - 1` of the reduce engine and what each is used for, and
+/// Accumulators `first` .. `first + jobs.size() - 1` of the reduce engine and what sum each makes, and
 /// their room: four quarters each, which a sum takes from all. `jobs` stays the caller's.
 class AccumulatorPool {
   public:
@@ -18,8 +18,8 @@ class AccumulatorPool {
           available_(static_cast<std::uint32_t>(jobs.size())),
           room_(4 * available_) {
         for (std::uint32_t i = 0; i < jobs.size(); ++i) {
-            jobs_[i] = AccumulatorJob{};
-            jobs_[i].next_free = i + 1 < jobs.size() ? i + 1 : no_index;
+            jobs_[i] =
+                AccumulatorJob{.next_free = i + 1 < jobs.size() ? i + 1 : no_index, .round = jobs_[i].round};
         }
     }
 
@@ -32,41 +32,52 @@ class AccumulatorPool {
     }
     /// Contributions that may wait in packet memory for the accumulators in use.
     [[nodiscard]] std::uint32_t contributions() const { return contributions_; }
-    [[nodiscard]] bool owns(std::uint32_t accumulator) const {
-        return accumulator >= first_ && accumulator - first_ < jobs_.size();
+    /// Is this one of the sums that are being made here? None that is over has its name, see SumName.
+    [[nodiscard]] bool has(std::uint32_t sum) const {
+        const std::uint32_t accumulator = SumName::accumulator(sum);
+        return accumulator >= first_ && accumulator - first_ < jobs_.size() &&
+               jobs_[accumulator - first_].use != AccumulatorUse::free && name(accumulator - first_) == sum;
     }
-    [[nodiscard]] AccumulatorJob& job(std::uint32_t accumulator) { return jobs_[accumulator - first_]; }
+    /// Only of one that it has.
+    [[nodiscard]] AccumulatorJob& job(std::uint32_t sum) { return jobs_[index(sum)]; }
 
-    /// Only when there is room.
+    /// Only when there is room. Answers the sum's name.
     std::uint32_t take(const AccumulatorJob& job) {
         const std::uint32_t i = free_;
+        const auto round = static_cast<std::uint8_t>(jobs_[i].round + 1);
         free_ = jobs_[i].next_free;
         --available_;
         jobs_[i] = job;
+        jobs_[i].round = round;
         contributions_ += job.contributions;
         room_ -= job.room;
-        return first_ + i;
+        return name(i);
     }
 
-    void give_back(std::uint32_t accumulator) {
-        const std::uint32_t i = accumulator - first_;
+    /// Only one that it has.
+    void give_back(std::uint32_t sum) {
+        const std::uint32_t i = index(sum);
         contributions_ -= jobs_[i].contributions;
         room_ += jobs_[i].room;
-        jobs_[i] = AccumulatorJob{};
-        jobs_[i].next_free = free_;
+        jobs_[i] = AccumulatorJob{.next_free = free_, .round = jobs_[i].round};
         free_ = i;
         ++available_;
     }
 
-    /// Every accumulator in use; the visitor may give it back.
+    /// Every sum that is being made; the visitor may give it back.
     template <class Visitor>
     void for_each(Visitor&& visitor) {
         for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
-            if (jobs_[i].use != AccumulatorUse::free) visitor(first_ + i, jobs_[i]);
+            if (jobs_[i].use != AccumulatorUse::free) visitor(name(i), jobs_[i]);
         }
     }
 
   private:
+    [[nodiscard]] std::uint32_t name(std::uint32_t i) const {
+        return SumName::of(first_ + i, jobs_[i].round);
+    }
+    [[nodiscard]] std::uint32_t index(std::uint32_t sum) const { return SumName::accumulator(sum) - first_; }
+
     std::span<AccumulatorJob> jobs_;
     std::uint32_t first_ = 0;
     std::uint32_t free_ = no_index;

@@ -206,8 +206,8 @@ struct EpHandle {
     std::int64_t entry_parts_left = 0;  ///< Packets to be forwarded yet.
 
     // Combine.
-    std::span<std::uint16_t> token_accumulators;  ///< [max_tokens, parts] while a token is admitted.
-    std::uint32_t next_token = 0;                 ///< Next to be admitted.
+    std::span<std::uint32_t> token_sums;  ///< [max_tokens, parts] while a token is admitted.
+    std::uint32_t next_token = 0;         ///< Next to be admitted.
     std::uint32_t tokens_left = 0;
     std::uint64_t pulls_left = 0;  ///< Parts of this rank's outputs not yet asked for.
     std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_by_entry{};  ///< The same by entry.
@@ -347,10 +347,9 @@ struct PartialSlot {
 /// What an accumulator of the reduce engine is used for.
 enum class AccumulatorUse : std::uint8_t {
     free,
-    token,      ///< A part of a token at its source.
-    local,      ///< A part of the own node's share of a token at its source.
-    entry,      ///< A part of the node's share of another node's token.
-    abandoned,  ///< Was local or entry; the call is over, the contributions asked for are still to come.
+    token,  ///< A part of a token at its source.
+    local,  ///< A part of the own node's share of a token at its source.
+    entry,  ///< A part of the node's share of another node's token.
 };
 /// The device of the node that the contribution at `position` comes from.
 constexpr std::uint32_t local_at(std::uint64_t locals, std::uint32_t position) {
@@ -371,6 +370,7 @@ struct AccumulatorJob {
     std::uint32_t slot = no_index;  ///< entry: of PartialPool.
     std::uint64_t locals = 0;       ///< local, entry: four bits a position, see local_at().
     std::uint32_t next_free = no_index;
+    std::uint8_t round = 0;  ///< Of the accumulator, see SumName. The pool's.
 };
 
 }  // namespace plait::firmware

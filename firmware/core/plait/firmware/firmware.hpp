@@ -49,7 +49,7 @@ class Firmware {
         if (tag.owner == FetchOwner::ep) ep_.on_fetched(tag.label, status, bytes);
         else queues_.on_fetched(tag.label, status, bytes);
     }
-    void on_reduced(std::uint32_t accumulator, BufferId buffer) { ep_.on_reduced(accumulator, buffer); }
+    void on_reduced(std::uint32_t sum, BufferId buffer) { ep_.on_reduced(sum, buffer); }
     void on_transmit_credit(std::uint8_t plane) { transport_.on_transmit_credit(plane); }
     void on_timer(TimerId timer) {
         if (timer.kind == TimerKind::ep_call) ep_.on_timer(timer.number);

@@ -51,11 +51,11 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     hal.scale_up(small, frame, index, payload, bool{} /* notify */);
 
     // Reduce engine: rows are decoded and added in FP32 in order of position, and the sum is encoded once
-    // -> on_reduced(accumulator, result buffer). Contributions may come in any order;
-    // out-of-turn ones wait. With no contributions at all the result is zeros. Frames of kind contribution go
-    // to their accumulator (tag >> 8) and position (tag & 0xff) without firmware. One whose status is not ok
-    // carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a position
-    // that came already changes nothing.
+    // -> on_reduced(sum, result buffer). `sum` is a SumName. Contributions may come in any order; out-of-turn
+    // ones wait. With no contributions at all the result is zeros. Frames of kind contribution go to the sum
+    // and position of their tag without firmware; when no such sum is open they are dropped. One whose status
+    // is not ok carries nothing: it is an event (on_scale_up), and firmware skips its position. Skipping a
+    // position that came already, or of a sum that is over, changes nothing.
     hal.reduce_open(number, reduction);
     hal.reduce_weigh(number, weights);  // right after opening: one factor a position, in FP32; else all are 1
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference

@@ -85,11 +85,11 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void release(BufferId buffer) { packet_memory_.release(buffer, ready_ps()); }
     void scale_up(uint8_t targets, const firmware::ScaleUpHeader& header, std::span<const uint32_t> index,
                   const firmware::Payload& payload, bool notify);
-    void reduce_open(uint32_t accumulator, const firmware::Reduction& reduction);
-    void reduce_weigh(uint32_t accumulator, std::span<const float> weights);
-    void reduce_add(uint32_t accumulator, uint8_t position, BufferId buffer);
-    void reduce_skip(uint32_t accumulator, uint8_t position);
-    void reduce_close(uint32_t accumulator);
+    void reduce_open(uint32_t sum, const firmware::Reduction& reduction);
+    void reduce_weigh(uint32_t sum, std::span<const float> weights);
+    void reduce_add(uint32_t sum, uint8_t position, BufferId buffer);
+    void reduce_skip(uint32_t sum, uint8_t position);
+    void reduce_close(uint32_t sum);
     uint32_t take_non_finite(uint32_t counter) { return non_finite_.take(counter); }
     void window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
                      uint16_t mtu_bytes);
@@ -121,7 +121,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void frame_arrived(ScaleUpFrame& frame, BufferId buffer) override;
     void frames_sent(uint32_t tag) override;
     void scale_up_changed(uint8_t local, bool up) override;
-    void reduced(uint32_t accumulator, BufferId result) override;
+    void reduced(uint32_t sum, BufferId result) override;
     void timer_fired(firmware::TimerId timer) override;
 
     static void fetched(void* object, uint64_t argument);

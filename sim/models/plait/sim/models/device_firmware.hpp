@@ -23,7 +23,7 @@ class DeviceFirmware {
     virtual void on_scale_up_sent(uint32_t tag) = 0;
     virtual void on_fetched(firmware::FetchTag tag, regmap::Status status,
                             std::span<const uint8_t> bytes) = 0;
-    virtual void on_reduced(uint32_t accumulator, firmware::BufferId result) = 0;
+    virtual void on_reduced(uint32_t sum, firmware::BufferId result) = 0;
     virtual void on_transmit_credit(uint8_t plane) = 0;
     virtual void on_timer(firmware::TimerId timer) = 0;
     virtual void on_port_change(uint8_t plane, bool up) = 0;

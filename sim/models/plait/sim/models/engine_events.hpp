@@ -55,7 +55,7 @@ class EngineEvents {
                                firmware::BufferId buffer) = 0;  ///< With a reference of the buffer.
     virtual void frames_sent(uint32_t tag) = 0;  ///< All copies of a command that asked to be told.
     virtual void scale_up_changed(uint8_t local, bool up) = 0;
-    virtual void reduced(uint32_t accumulator,
+    virtual void reduced(uint32_t sum,
                          firmware::BufferId result) = 0;  ///< With a reference of the buffer.
     virtual void timer_fired(firmware::TimerId timer) = 0;
 

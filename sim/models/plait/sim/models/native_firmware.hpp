@@ -53,9 +53,7 @@ class NativeFirmware final : public DeviceFirmware {
     void on_fetched(firmware::FetchTag tag, regmap::Status status, std::span<const uint8_t> bytes) override {
         firmware_.on_fetched(tag, status, bytes);
     }
-    void on_reduced(uint32_t accumulator, firmware::BufferId result) override {
-        firmware_.on_reduced(accumulator, result);
-    }
+    void on_reduced(uint32_t sum, firmware::BufferId result) override { firmware_.on_reduced(sum, result); }
     void on_transmit_credit(uint8_t plane) override { firmware_.on_transmit_credit(plane); }
     void on_timer(firmware::TimerId timer) override { firmware_.on_timer(timer); }
     void on_port_change(uint8_t plane, bool up) override { firmware_.on_port_change(plane, up); }

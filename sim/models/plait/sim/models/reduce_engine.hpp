@@ -29,21 +29,21 @@ class ReduceEngine : public sc_core::sc_module {
 
     /// Starts a sum of up to 32 rows; without any, the result is zeros. Aborts the program when firmware
     /// names an accumulator that does not exist or is in use, or a size that does not fit accumulator or
-    /// packet: firmware owns the pool.
-    void open(uint32_t accumulator, const firmware::Reduction& reduction, uint64_t time_ps);
+    /// packet: firmware owns the pool. `sum`, here and below: a firmware::SumName.
+    void open(uint32_t sum, const firmware::Reduction& reduction, uint64_t time_ps);
 
     /// Contributions are multiplied by these factors, one a position, in FP32 before they are added. Only for
-    /// an accumulator that was just opened; aborts the program else.
-    void weigh(uint32_t accumulator, std::span<const float> weights);
+    /// a sum that was just opened; aborts the program else.
+    void weigh(uint32_t sum, std::span<const float> weights);
 
-    /// Takes over one reference of `buffer`. A contribution for a closed accumulator, a position that is not
-    /// due or came before, or of another size is refused, counted and released; nothing else changes.
-    void add(uint32_t accumulator, uint32_t position, BufferId buffer, uint64_t time_ps);
+    /// Takes over one reference of `buffer`. A contribution for a sum that is not open, to a position that is
+    /// not due or came before, or of another size is refused, counted and released; nothing else changes.
+    void add(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps);
 
     /// The position will not come. When all of them are skipped the result is zeros.
-    void skip(uint32_t accumulator, uint32_t position, uint64_t time_ps);
+    void skip(uint32_t sum, uint32_t position, uint64_t time_ps);
 
-    void close(uint32_t accumulator, uint64_t time_ps);
+    void close(uint32_t sum, uint64_t time_ps);
     void close_all(uint64_t time_ps);
 
     uint32_t in_use() const { return in_use_; }
@@ -58,6 +58,7 @@ class ReduceEngine : public sc_core::sc_module {
         std::vector<float> weights;      // by position; empty: none is weighted
         std::vector<float> row_weights;  // of the rows, if any is
         firmware::Reduction reduction;
+        uint32_t sum = 0;         // its name
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
         uint64_t sent_ps = 0;     // of the newest contribution
         uint64_t free_ps = 0;
@@ -72,11 +73,12 @@ class ReduceEngine : public sc_core::sc_module {
         return (reduction.elements + quarter_elements_ - 1) / quarter_elements_;
     }
     void leave(Accumulator& accumulator);
-    Accumulator& at(uint32_t accumulator);
-    void offer(uint32_t number, uint32_t position, BufferId handle, uint64_t time_ps);
+    Accumulator* open_sum(uint32_t sum);
+    void offer(Accumulator& accumulator, uint32_t position, BufferId handle, uint64_t time_ps);
     void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
                  uint64_t time_ps);
-    void finish(uint32_t number, uint64_t time_ps);
+    void finish(Accumulator& accumulator, uint64_t time_ps);
+    void give_up(Accumulator& accumulator, uint64_t time_ps);
     static void make_sum(PayloadPool& pool, PayloadBlock& block);
     PayloadBlock* take_result(Accumulator& accumulator);
     void forget_rows(Accumulator& accumulator);
