@@ -141,7 +141,7 @@ class EpCalls {
         if (handle.state == HandleState::combining) {
             tell_all(group, handle);
             core_.combine().missing_ranks(group, handle, mask);
-            core_.combine().mark_sources(handle, mask);
+            core_.combine().contribute().mark_sources(handle, mask);
         } else if (handle.state != HandleState::loading) {
             core_.dispatch().missing_ranks(group, handle, mask);
         }

@@ -21,14 +21,15 @@ class EpFrames {
         if (group == nullptr || frame.source_local >= group->parameters.ranks_per_node ||
             frame.source_rank >= group->parameters.ranks) {
             if (frame.kind == regmap::ScaleUpKind::pull)
-                core_.combine().refuse_pull(frame, regmap::DropReason::unknown_operation);
+                core_.combine().contribute().refuse(frame, regmap::DropReason::unknown_operation);
             else hal.count_drop(regmap::DropReason::unknown_operation);
             return;
         }
         EpHandle& handle = group->handles[frame.handle];
         switch (frame.kind) {
             case regmap::ScaleUpKind::row: return core_.dispatch().receive().on_target(*group, handle, event);
-            case regmap::ScaleUpKind::pull: return core_.combine().on_pull(*group, handle, frame);
+            case regmap::ScaleUpKind::pull:
+                return core_.combine().contribute().on_pull(*group, handle, frame);
             case regmap::ScaleUpKind::control:
                 if (core_.control().take(*group, handle, group->rank_at(group->node, frame.source_local),
                                          frame.control, event.control)) {
@@ -53,7 +54,7 @@ class EpFrames {
         }
         for (EpGroup& group : groups) {
             for (EpHandle& handle : group.handles) {
-                if (core_.combine().contribution_sent(group, handle, tag)) return;
+                if (core_.combine().contribute().sent(group, handle, tag)) return;
             }
         }
     }
