@@ -109,6 +109,7 @@ plait_status plait_ep_combine(plait_ep_handle* handle, const plait_ep_combine_ar
         combine.x_scales = view_of(given.value().x_scales);
         combine.combined_x = view_of(given.value().combined_x);
         combine.topk_weights = view_of(given.value().topk_weights);
+        combine.bias = {view_of(given.value().bias0), view_of(given.value().bias1)};
         auto made = std::make_unique<plait_ep_call>();
         auto posted = group.value()->combine(combine);
         if (!posted) return posted.error();

@@ -270,14 +270,16 @@ Result<regmap::EpRequest> combine_request(const EpConfig& config, const CombineA
     const std::uint64_t rows = expert_major ? expert_slots(config) : received_rows;
     if (!expert_major && !arguments.topk_weights.empty())
         return invalid("topk_weights is given, only a low-latency combine is weighted");
+    const std::uint64_t combined = code_bytes(RowFormat::bf16, config.hidden);
     const std::array rules = {
         BufferRule{"x", arguments.x, request.x, rows, code_bytes(x, config.hidden), false},
         BufferRule{"x_scales", arguments.x_scales, request.x_scales, rows, scale_bytes(x, config.hidden),
                    false},
         BufferRule{"topk_weights", arguments.topk_weights, request.topk_weights, tokens,
                    config.topk * sizeof(float), true},
-        BufferRule{"combined_x", arguments.combined_x, request.recv_x, tokens,
-                   code_bytes(RowFormat::bf16, config.hidden), false},
+        BufferRule{"combined_x", arguments.combined_x, request.recv_x, tokens, combined, false},
+        BufferRule{"bias[0]", arguments.bias[0], request.bias[0], tokens, combined, true},
+        BufferRule{"bias[1]", arguments.bias[1], request.bias[1], tokens, combined, true},
     };
     if (auto placed = place_buffers(rules); !placed) return placed.error();
     return request;

@@ -12,6 +12,7 @@ namespace plait::sim {
 namespace {
 
 constexpr uint32_t pool_elements = Activations::pool_blocks * Activations::block;
+constexpr uint64_t nobody = 0xffff;          // serves: no rank or expert has this number
 constexpr uint16_t heavy_exponent = 4 << 7;  // times 2^4, in the exponent field of BF16
 
 // BF16 of a nearly normal value: the sum of twelve uniform 16-bit values has, in units of 2^-16, a variance
@@ -105,9 +106,10 @@ RowName Activations::name_of(uint64_t rank, uint64_t token, uint64_t serving) co
     return {static_cast<uint32_t>(hash >> 32) % pool_blocks, mix64(hash + golden_gamma)};
 }
 
-RowName Activations::activation(uint32_t rank, uint32_t token) const {
-    constexpr uint64_t nobody = 0xffff;
-    return name_of(rank, token, nobody);
+RowName Activations::activation(uint32_t rank, uint32_t token) const { return name_of(rank, token, nobody); }
+
+RowName Activations::bias(uint32_t rank, uint32_t token, uint32_t number) const {
+    return name_of(rank, token, nobody - 1 - number);
 }
 
 RowName Activations::expert_output(uint32_t source_rank, uint32_t token, uint32_t serving) const {

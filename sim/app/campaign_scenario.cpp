@@ -65,6 +65,7 @@ std::string workload(Draw& draw, const Shape& shape) {
                         draw.of({"same_index", "spread", "target", "balanced"}),
                         draw.of({"uniform", "skewed", groups ? "grouped" : "uniform"}));
     text += formats(draw);
+    if (draw.one_in(4)) text += fmt::format("biases = {}\n", draw.between(1, 2));
     const bool low_latency = draw.one_in(3);
     if (low_latency)
         text +=

@@ -61,7 +61,8 @@ void CombineReference::fill_row(uint32_t rank, uint32_t token, std::span<uint16_
 
 void CombineReference::fill_sum(uint32_t rank, uint32_t token, std::span<const Term> terms,
                                 std::span<uint16_t> part, uint32_t offset) const {
-    if (terms.empty()) std::fill(part.begin(), part.end(), uint16_t{0});
+    const bool is_empty = terms.empty() && biases_ == 0;
+    if (is_empty) std::fill(part.begin(), part.end(), uint16_t{0});
     Sums node_sum, sum, values;
     Row row;
     // BF16 is not taken to FP32 and back, since nearly every run has it.
@@ -86,14 +87,19 @@ void CombineReference::fill_sum(uint32_t rank, uint32_t token, std::span<const T
             add(sum, node_sum, 1.0F, count, is_first);
         }
     };
-    for (uint32_t done = 0; done < part.size() && !terms.empty(); done += tile) {
+    for (uint32_t done = 0; done < part.size() && !is_empty; done += tile) {
         const uint32_t count = std::min(tile, static_cast<uint32_t>(part.size()) - done);
+        for (uint32_t bias = 0; bias < biases_; ++bias) {
+            activations_.fill(activations_.bias(rank, token, bias), std::span(row).first(count),
+                              offset + done);
+            add(sum, row, 1.0F, count, bias == 0);
+        }
         for (size_t i = 0; i < terms.size(); ++i) {
             const uint32_t node = terms[i].node;
             const bool opens_node = i == 0 || terms[i - 1].node != node;
             const bool closes_node = i + 1 == terms.size() || terms[i + 1].node != node;
             add_contribution(terms[i], offset + done, count, opens_node);
-            if (closes_node) add_partial(count, node == terms.front().node);
+            if (closes_node) add_partial(count, biases_ == 0 && node == terms.front().node);
         }
         round(sum, part.data() + done, count);
     }
@@ -103,6 +109,10 @@ void CombineReference::fill_exact(uint32_t rank, uint32_t token, std::span<doubl
                                   uint32_t offset) const {
     std::fill(part.begin(), part.end(), 0.0);
     std::vector<uint16_t> row(part.size());
+    for (uint32_t bias = 0; bias < biases_; ++bias) {
+        activations_.fill(activations_.bias(rank, token, bias), row, offset);
+        for (size_t i = 0; i < row.size(); ++i) part[i] += static_cast<double>(bf16_to_float(row[i]));
+    }
     for (const Term& term : terms_of(rank, token)) {
         activations_.fill(activations_.expert_output(rank, token, term.serving), row, offset);
         for (size_t i = 0; i < row.size(); ++i)

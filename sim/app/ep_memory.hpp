@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -54,6 +55,7 @@ class EpInputs {
     ReadHandler x_scales();
     ReadHandler outputs();
     ReadHandler output_scales();
+    ReadHandler bias(uint32_t number);  ///< 0, 1.
 
     /// Sources that the dispatch left out: the slots after theirs moved down.
     void leave_out(const RankMask& sources) { absent_ = sources; }
@@ -62,6 +64,8 @@ class EpInputs {
     RowSource row_at(uint64_t slot) const;
 
   private:
+    template <uint32_t number>
+    ReadHandler bias_rows();
     RowName x_name(uint64_t token) const;
     RowName output_name(uint64_t slot) const;
     uint32_t serving(uint64_t slot) const;
@@ -126,6 +130,7 @@ class EpMemory {
     double error_energy_ = 0;
     double exact_energy_ = 0;
     BufferView x_, x_scales_, recv_x_, recv_x_scales_, outputs_, output_scales_, combined_;
+    std::array<BufferView, 2> bias_;
     RegisteredMemory topk_idx_, topk_weights_, recv_topk_idx_, recv_topk_weights_, recv_source_;
 };
 

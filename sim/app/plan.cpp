@@ -153,7 +153,11 @@ class EpPlanner {
         combine_copies_[row.entry] += fewest * contribution_.bytes;
     }
 
-    void add_token(uint32_t source) { combine_.loads.host_write[source] += combined_row_bytes(scenario_.ep); }
+    void add_token(uint32_t source) {
+        const uint64_t row_bytes = combined_row_bytes(scenario_.ep);
+        combine_.loads.host_write[source] += row_bytes;
+        combine_.loads.host_read[source] += scenario_.ep.biases * row_bytes;
+    }
 
     std::vector<PhasePlan> finish() {
         for (auto* phase : {&dispatch_, &combine_}) {

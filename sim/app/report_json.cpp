@@ -100,6 +100,7 @@ Json run_json(const RunReport& run) {
         json["partial_format"] = name_of(scenario.ep.partial_format);
         json["encode_dispatch"] = scenario.ep.encode_dispatch;
         json["encode_combine"] = scenario.ep.encode_combine;
+        json["biases"] = scenario.ep.biases;
         json["tokens"] = scenario.ep.tokens;
     } else {
         json["flows"] = flows_json(run);

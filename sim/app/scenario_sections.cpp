@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <plait/firmware/ep_bias.hpp>
 #include <plait/firmware/ep_group.hpp>
 
 namespace plait::sim {
@@ -68,6 +69,12 @@ void check_device_limits(const TableReader& table, const Scenario& scenario) {
                                          "device.packet_memory_bytes = {}, expected more of it",
                                          group.parts, group.part_elements, device.packet_memory_bytes));
     }
+    const uint32_t token_room = std::min(ep.topk, group.nodes) + firmware::bias_room(group, ep.biases);
+    if (group.parts * token_room > group.token_limit) {
+        table.fail("biases", fmt::format("a token's biases and rows do not fit into its share of "
+                                         "device.packet_memory_bytes = {}, expected more of it",
+                                         device.packet_memory_bytes));
+    }
     const uint32_t counts = firmware::counts_bytes(group.parameters);
     if (counts > std::min(scenario.scale_out.mtu_bytes, regmap::max_control_bytes)) {
         table.fail("experts",
@@ -121,6 +128,7 @@ void read_ep(TableReader& table, Scenario& scenario) {
                   {"spread", EntryPolicy::spread},
                   {"target", EntryPolicy::target},
                   {"balanced", EntryPolicy::balanced}});
+    table.integer("biases", ep.biases, 0, 2);
     table.integer("repeat", ep.repeat, 1, 1000);
     table.boolean("cached", ep.cached);
     table.integer("micro_batches", ep.micro_batches, 1, 2);

@@ -15,7 +15,7 @@ EpBatch::EpBatch(World& world, uint32_t n)
       x(world.scenario.ep.encode_dispatch ? bf16 : dispatched),
       outputs(world.scenario.ep.encode_combine ? bf16 : contributions),
       combine(shape, world.scenario.ep.mode, activations, contributions, world.scenario.ep.partial_format,
-              routing),
+              routing, world.scenario.ep.biases),
       number(n) {}
 
 uint64_t index_of(const ExpectedReceive& expected, uint64_t slot, const RankMask& absent) {
@@ -68,6 +68,20 @@ ReadHandler EpInputs::output_scales() {
             },
             this};
 }
+
+template <uint32_t number>
+ReadHandler EpInputs::bias_rows() {
+    return {[](void* object, uint64_t offset, std::span<std::byte> out) {
+                const auto& self = *static_cast<const EpInputs*>(object);
+                const EncodedRows& rows = self.batch_.bf16;
+                const auto token = static_cast<uint32_t>(offset / rows.code_bytes());
+                rows.fill_codes(self.batch_.activations.bias(self.rank_, token, number), out,
+                                static_cast<uint32_t>(offset % rows.code_bytes()));
+            },
+            this};
+}
+
+ReadHandler EpInputs::bias(uint32_t number) { return number == 0 ? bias_rows<0>() : bias_rows<1>(); }
 
 RowName EpInputs::x_name(uint64_t token) const {
     return batch_.activations.activation(rank_, static_cast<uint32_t>(token));

@@ -36,6 +36,8 @@ EpMemory::EpMemory(World& world, const EpBatch& batch, EpInputs& inputs, uint32_
     outputs_ = map(expected_.rows.size() * uint64_t{batch.outputs.code_bytes()}, inputs.outputs(), {});
     output_scales_ =
         map(expected_.rows.size() * uint64_t{batch.outputs.scale_bytes()}, inputs.output_scales(), {});
+    for (uint32_t number = 0; number < world.scenario.ep.biases; ++number)
+        bias_[number] = map(uint64_t{tokens_} * combined_bytes_, inputs.bias(number), {});
     recv_x_ =
         map(uint64_t{capacity_} * batch.dispatched.code_bytes(), {},
             {[](void* o, uint64_t at, std::span<const std::byte> in) { self(o).check_x(at, in); }, this});
@@ -105,7 +107,8 @@ CombineArguments EpMemory::combine_arguments(EpHandle handle) const {
             .x = outputs_,
             .x_scales = output_scales_,
             .topk_weights = world_.scenario.ep.weights_at_combine ? topk_weights_.view() : BufferView{},
-            .combined_x = combined_};
+            .combined_x = combined_,
+            .bias = bias_};
 }
 
 RankMask EpMemory::dead_ranks() const {

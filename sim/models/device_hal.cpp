@@ -123,7 +123,7 @@ PayloadBlock* DeviceModel::take_block(std::span<const firmware::Segment> segment
 void DeviceModel::fetch(firmware::FetchTag tag, firmware::Segment segment) {
     Fetch* const fetch = fetches_.take();
     *fetch = {tag, segment};
-    queue_.schedule(host_.read(ready_ps(), std::min(segment.length, max_fetch_bytes)), 0,
+    queue_.schedule(host_.fetch(ready_ps(), std::min(segment.length, max_fetch_bytes)), 0,
                     &DeviceModel::fetched, this, reinterpret_cast<uint64_t>(fetch));
 }
 
@@ -211,6 +211,30 @@ void DeviceModel::reduce_open(uint32_t sum, const firmware::Reduction& reduction
 void DeviceModel::reduce_weigh(uint32_t sum, std::span<const float> weights) { reduce_.weigh(sum, weights); }
 void DeviceModel::reduce_add(uint32_t sum, uint8_t position, BufferId buffer) {
     reduce_.add(sum, position, buffer, ready_ps());
+}
+void DeviceModel::reduce_read(uint32_t sum, uint8_t position, firmware::Segment row) {
+    if (dead_) {
+        return;
+    }
+    if (row.length > PayloadBlock::sum_capacity) {
+        firmware_error(name(), "row longer than a sum");
+    }
+    PayloadBlock* const block = take_block(std::span(&row, 1), {}, row.length);
+    block->sent_ps = ready_ps();
+    const PayloadSlice slice{block, 0, row.length};
+    RowRead* const read = row_reads_.take();
+    *read = {sum, position, packet_memory_.allocate(slice, PacketMemory::Use::forced)};
+    pools_.payload.release(block);
+    queue_.schedule(host_.read(ready_ps(), row.length), 0, &DeviceModel::row_read, this,
+                    reinterpret_cast<uint64_t>(read));
+}
+
+void DeviceModel::row_read(void* object, uint64_t argument) {
+    auto& self = *static_cast<DeviceModel*>(object);
+    auto* const read = reinterpret_cast<RowRead*>(argument);
+    const auto [sum, position, buffer] = *read;
+    self.row_reads_.give_back(read);
+    self.reduce_.add_bf16(sum, position, buffer, self.queue_.now_ps());
 }
 void DeviceModel::reduce_skip(uint32_t sum, uint8_t position) { reduce_.skip(sum, position, ready_ps()); }
 void DeviceModel::reduce_close(uint32_t sum) { reduce_.close(sum, ready_ps()); }

@@ -18,8 +18,15 @@ HostInterface::HostInterface(sc_core::sc_module_name module_name, EventQueue& qu
 
 uint64_t HostInterface::read(uint64_t issued_ps, uint64_t length_bytes) {
     read_bytes_ += length_bytes;
-    return to_device_.take(queue_.now_ps(), issued_ps + latency_ps_, clock_.time_ps(length_bytes)).end_ps +
-           latency_ps_;
+    const Slot slot = to_device_.take(queue_.now_ps(), issued_ps + latency_ps_, clock_.time_ps(length_bytes));
+    const uint64_t arrival_ps = slot.end_ps + latency_ps_;
+    last_read_ps_ = std::max(last_read_ps_, arrival_ps);
+    return arrival_ps;
+}
+
+uint64_t HostInterface::fetch(uint64_t issued_ps, uint64_t length_bytes) {
+    (void)read(issued_ps, length_bytes);
+    return last_read_ps_;
 }
 
 Slot HostInterface::place(uint64_t issued_ps, uint64_t length_bytes) {

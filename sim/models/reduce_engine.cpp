@@ -81,6 +81,7 @@ void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint
     Accumulator& accumulator = accumulators_[number];
     accumulator.reduction = reduction;
     accumulator.weights.clear();
+    accumulator.bf16_positions = accumulator.bf16_rows = 0;
     accumulator.sent_ps = 0;
     accumulator.open = true;
     accumulator.is_virtual = false;
@@ -107,9 +108,23 @@ void ReduceEngine::weigh(uint32_t sum, std::span<const float> weights) {
 
 void ReduceEngine::add(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps) {
     Accumulator* const accumulator = open_sum(sum);
-    if (accumulator != nullptr && buffer != 0 &&
-        memory_.slice(buffer).length ==
-            row_bytes(accumulator->reduction.from, accumulator->reduction.elements)) {
+    add_in(accumulator == nullptr ? regmap::RowFormat::bf16 : accumulator->reduction.from, accumulator,
+           position, buffer, time_ps);
+}
+
+void ReduceEngine::add_bf16(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps) {
+    Accumulator* const accumulator = open_sum(sum);
+    if (accumulator != nullptr && position < engines::ReduceSlot::max_contributions) {
+        accumulator->bf16_positions |= 1U << position;
+    }
+    add_in(regmap::RowFormat::bf16, accumulator, position, buffer, time_ps);
+}
+
+void ReduceEngine::add_in(regmap::RowFormat format, Accumulator* accumulator, uint32_t position,
+                          BufferId buffer, uint64_t time_ps) {
+    const bool fits = accumulator != nullptr && buffer != 0 &&
+                      memory_.slice(buffer).length == row_bytes(format, accumulator->reduction.elements);
+    if (fits) {
         offer(*accumulator, position, buffer, time_ps);
     } else {
         refuse(buffer, time_ps);
@@ -151,6 +166,7 @@ void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
     pool_.retain(slice.block);
+    accumulator.bf16_rows |= (accumulator.bf16_positions >> position & 1) << accumulator.rows.size();
     accumulator.rows.push_back(slice);
     if (!accumulator.weights.empty()) accumulator.row_weights.push_back(accumulator.weights[position]);
     if (is_last) {
@@ -175,10 +191,12 @@ void ReduceEngine::make_sum(PayloadPool& pool, PayloadBlock& block) {
     for (size_t i = 0; i < block.rows.size(); ++i) {
         const PayloadSlice& slice = block.rows[i];
         const std::span row(pool.bytes(slice), slice.length);
+        const regmap::RowFormat format =
+            (block.bf16_rows >> i & 1) != 0 ? regmap::RowFormat::bf16 : reduction.from;
         if (block.weights.empty()) {
-            add_row(reduction.from, row, sum, i == 0);
+            add_row(format, row, sum, i == 0);
         } else {
-            add_row_weighted(reduction.from, row, block.weights[i], sum, i == 0);
+            add_row_weighted(format, row, block.weights[i], sum, i == 0);
         }
         pool.release(slice.block);
     }
@@ -199,6 +217,7 @@ PayloadBlock* ReduceEngine::take_result(Accumulator& accumulator) {
     block->sent_ps = accumulator.sent_ps;
     std::swap(block->rows, accumulator.rows);
     std::swap(block->weights, accumulator.row_weights);
+    block->bf16_rows = accumulator.bf16_rows;
     if (!accumulator.is_virtual) {
         block->reduction = reduction;
         counters_.expect(*block);

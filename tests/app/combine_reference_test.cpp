@@ -30,10 +30,16 @@ Routing small_routing(std::mt19937_64& random) {
 
 // One element at a time in double, rounded to FP32 after each addition.
 uint16_t combine_element(const EpShape& shape, const Activations& activations, const Routing& routing,
-                         uint32_t rank, uint32_t token, uint32_t element) {
+                         uint32_t rank, uint32_t token, uint32_t element, uint32_t biases = 0) {
     const auto to_float = [](double value) { return static_cast<float>(value); };
     bool any_node = false;
     float sum = 0;
+    for (uint32_t bias = 0; bias < biases; ++bias) {
+        uint16_t value = 0;
+        activations.fill(activations.bias(rank, token, bias), std::span(&value, 1), element);
+        sum = any_node ? to_float(double{sum} + double{bf16_to_float(value)}) : bf16_to_float(value);
+        any_node = true;
+    }
     for (uint32_t node = 0; node < shape.nodes(); ++node) {
         bool any_rank = false;
         float node_sum = 0;
@@ -66,21 +72,27 @@ TEST(CombineReference, AgreesWithTheRuleElementByElement) {
     const Routing routing = small_routing(random);
     const Activations activations(seed, 1152);
     const EncodedRows contributions(activations, RowFormat::bf16);
-    const CombineReference reference(shape, regmap::EpMode::normal, activations, contributions,
-                                     RowFormat::bf16, routing);
-    for (uint32_t rank = 0; rank < 8; ++rank) {
-        for (uint32_t token = 0; token < 5; ++token) {
-            Row row(1152);
-            reference.fill_row(rank, token, row);
-            for (uint32_t element = 0; element < 1152; ++element) {
-                ASSERT_EQ(row[element], combine_element(shape, activations, routing, rank, token, element))
-                    << "rank " << rank << " token " << token << " element " << element;
+    for (uint32_t biases = 0; biases <= 2; ++biases) {
+        const CombineReference reference(shape, regmap::EpMode::normal, activations, contributions,
+                                         RowFormat::bf16, routing, biases);
+        for (uint32_t rank = 0; rank < 8; ++rank) {
+            for (uint32_t token = 0; token < 5; ++token) {
+                Row row(1152);
+                reference.fill_row(rank, token, row);
+                for (uint32_t element = 0; element < 1152; ++element) {
+                    ASSERT_EQ(row[element],
+                              combine_element(shape, activations, routing, rank, token, element, biases))
+                        << "biases " << biases << " rank " << rank << " token " << token << " element "
+                        << element;
+                }
+                Row part(600);
+                reference.fill_row(rank, token, part, 500);
+                ASSERT_TRUE(std::equal(part.begin(), part.end(), row.begin() + 500));
             }
-            Row part(600);
-            reference.fill_row(rank, token, part, 500);
-            ASSERT_TRUE(std::equal(part.begin(), part.end(), row.begin() + 500));
         }
     }
+    const CombineReference reference(shape, regmap::EpMode::normal, activations, contributions,
+                                     RowFormat::bf16, routing);
     // Of some of the ranks: as if the others' experts had not been chosen.
     Routing fewer = routing;
     for (int16_t& expert : fewer.experts)

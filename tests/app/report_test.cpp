@@ -52,10 +52,11 @@ TEST(Report, HasEveryDocumentedKey) {
                             "noise"}) {
         EXPECT_TRUE(json["phases"][0].contains(key)) << key;
     }
-    for (const char* key :
-         {"variant", "complete", "verified", "errors", "simulated_us", "workload", "mode", "entry_policy",
-          "dispatch_format", "combine_format", "partial_format", "encode_dispatch", "encode_combine",
-          "tokens", "spray", "high_water", "firmware_work", "drops", "counters"}) {
+    for (const char* key : {"variant",         "complete",       "verified",       "errors",
+                            "simulated_us",    "workload",       "mode",           "entry_policy",
+                            "dispatch_format", "combine_format", "partial_format", "encode_dispatch",
+                            "encode_combine",  "biases",         "tokens",         "spray",
+                            "high_water",      "firmware_work",  "drops",          "counters"}) {
         EXPECT_TRUE(json["runs"][0].contains(key)) << key;
     }
 }

@@ -70,6 +70,7 @@ combine_format = "logfmt10"
 partial_format = "f32"
 encode_dispatch = true
 encode_combine = true
+biases = 2
 entry_policy = "target"
 routing = "skewed"
 idle_ranks = [3, 1]
@@ -90,8 +91,7 @@ timeout_us = 50
     EXPECT_EQ(scenario.ep.dispatch_format, regmap::RowFormat::e5m2_ue8m0);
     EXPECT_EQ(scenario.ep.combine_format, regmap::RowFormat::logfmt10);
     EXPECT_EQ(scenario.ep.partial_format, regmap::RowFormat::f32);
-    EXPECT_TRUE(scenario.ep.encode_dispatch);
-    EXPECT_TRUE(scenario.ep.encode_combine);
+    EXPECT_TRUE(scenario.ep.encode_dispatch && scenario.ep.encode_combine && scenario.ep.biases == 2);
     EXPECT_EQ(scenario.ep.entry_policy, regmap::EntryPolicy::target);
     EXPECT_EQ(scenario.ep.routing, RoutingKind::skewed);
     EXPECT_EQ(scenario.ep.idle_ranks, (std::vector<uint32_t>{1, 3}));

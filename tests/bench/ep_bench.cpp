@@ -171,6 +171,7 @@ class BenchDevice {
     void reduce_weigh(std::uint32_t, std::span<const float>) {}
     std::uint32_t take_non_finite(std::uint32_t) { return 0; }
     void reduce_add(std::uint32_t, std::uint8_t, BufferId) {}
+    void reduce_read(std::uint32_t, std::uint8_t, Segment) {}
     void reduce_skip(std::uint32_t, std::uint8_t) {}
     void reduce_close(std::uint32_t) {}
     void window_open(std::uint32_t qpn, std::uint32_t peer, std::uint32_t psn, std::uint16_t packets,

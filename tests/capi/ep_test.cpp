@@ -199,6 +199,8 @@ TEST_F(CEp, CallsReachTheDeviceAsGiven) {
     EXPECT_EQ(plait_ep_combine(handle, &back, &call), PLAIT_STATUS_INVALID_PARAMETER);
     EXPECT_STREQ(plait_last_error(), "x_scales is given, but its rows have no scales");
     back.x_scales = plait_buffer{};
+    back.bias0 = buffer(0xd000, 3 * 256, 24);
+    back.bias1 = buffer(0xe000, 3 * 256, 25);
     ASSERT_EQ(plait_ep_combine(handle, &back, &call), PLAIT_STATUS_OK) << plait_last_error();
     ASSERT_EQ(device().posted.size(), 1U);
     const regmap::EpRequest& combine = device().posted[0].request;
@@ -206,6 +208,8 @@ TEST_F(CEp, CallsReachTheDeviceAsGiven) {
     EXPECT_EQ(combine.timeout_us, 700U);
     EXPECT_EQ(combine.x, (regmap::MemoryRange{0xa000, 21, 0}));
     EXPECT_EQ(combine.recv_x, (regmap::MemoryRange{0xb000, 22, 0}));
+    EXPECT_EQ(combine.bias[0], (regmap::MemoryRange{0xd000, 24, 0}));
+    EXPECT_EQ(combine.bias[1], (regmap::MemoryRange{0xe000, 25, 0}));
     finish(call, 3);
     EXPECT_EQ(plait_ep_handle_destroy(handle), PLAIT_STATUS_OK);
     ASSERT_EQ(device().posted.size(), 1U);

@@ -16,5 +16,5 @@ LAYOUT(plait_ep_config, 88, encode_combine, 84);
 LAYOUT(plait_rank_mask, 32, bits, 0);
 LAYOUT(plait_ep_routing, 80, topk_weights, 48);
 LAYOUT(plait_ep_dispatch_args, 248, recv_source, 216);
-LAYOUT(plait_ep_combine_args, 144, x_scales, 112);
+LAYOUT(plait_ep_combine_args, 208, bias1, 176);
 LAYOUT(plait_ep_completion, 96, rows_per_source_and_expert, 88);

@@ -69,6 +69,22 @@ TEST_F(EpArguments, BuffersThatAreTooShortAreNamed) {
     arguments.combined_x.length_bytes -= 1;
     EXPECT_EQ(group().combine(arguments).error().message,
               "combined_x has 767 bytes, expected 768 for 3 rows");
+    arguments = combine_arguments(handle);
+    arguments.bias[1] = {0xc000, 767, 23};
+    EXPECT_EQ(group().combine(arguments).error().message, "bias[1] has 767 bytes, expected 768 for 3 rows");
+}
+
+TEST_F(EpArguments, BiasesOfACombineReachTheDevice) {
+    const EpHandle handle = dispatched();
+    CombineArguments arguments = combine_arguments(handle);
+    ASSERT_TRUE(group().combine(arguments).ok());
+    EXPECT_EQ(device().posted[0].request.bias[0], regmap::MemoryRange{});
+    EXPECT_EQ(device().posted[0].request.bias[1], regmap::MemoryRange{});
+    answer(Status::ok, 3);
+    arguments.bias[1] = {0xc000, 768, 23};
+    ASSERT_TRUE(group().combine(arguments).ok());
+    EXPECT_EQ(device().posted[0].request.bias[0], regmap::MemoryRange{});
+    EXPECT_EQ(device().posted[0].request.bias[1], (regmap::MemoryRange{0xc000, 23, 0}));
 }
 
 TEST_F(EpArguments, LengthsAreComputedBeyond32Bits) {

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "mesh_buffers.hpp"
 #include "mesh_driver.hpp"
 #include "mesh_rows.hpp"
 
@@ -75,7 +76,7 @@ class MeshDevice final : public MeshDriver {
 
     void expect_nothing_left() {
         SCOPED_TRACE("device " + std::to_string(number()));
-        EXPECT_EQ(live_buffers_, 0U);
+        EXPECT_EQ(buffers_.live(), 0U);
         EXPECT_EQ(ep().accumulators_in_use(), 0U);
         EXPECT_EQ(ep().partials_in_use(), 0U);
         for (const auto& [accumulator, sum] : sums_) EXPECT_FALSE(sum.open) << "accumulator " << accumulator;
@@ -94,7 +95,7 @@ class MeshDevice final : public MeshDriver {
     /// That came when their sum was over.
     [[nodiscard]] std::uint64_t late_contributions() const { return late_contributions_; }
     [[nodiscard]] std::uint64_t packets_sent() const { return packets_sent_; }
-    [[nodiscard]] std::uint64_t packet_memory_high_water() const { return bytes_high_water_; }
+    [[nodiscard]] std::uint64_t packet_memory_high_water() const { return buffers_.high_water(); }
 
     // HAL.
 
@@ -130,7 +131,7 @@ class MeshDevice final : public MeshDriver {
 
     void fetch(FetchTag tag, Segment segment) {
         EXPECT_LE(segment.length, 4096U);
-        mesh_.at(now_ns() + 400 + mesh_.random()() % 200, [this, tag, segment] {
+        mesh_.at(read_ns(), [this, tag, segment] {
             if (dead_) return;
             const std::uint8_t* from = bytes(segment.address, segment.length);
             if (from == nullptr) return;
@@ -139,7 +140,7 @@ class MeshDevice final : public MeshDriver {
         });
     }
     void place(BufferId buffer, std::uint32_t offset, Segment segment) {
-        const std::vector<std::uint8_t>& data = buffers_.at(buffer).data;
+        const std::vector<std::uint8_t>& data = buffers_.data(buffer);
         ASSERT_LE(std::size_t{offset} + segment.length, data.size());
         ASSERT_TRUE(may_place(segment))
             << "device " << number() << " places a row outside the call's outputs";
@@ -153,15 +154,8 @@ class MeshDevice final : public MeshDriver {
     }
     void interrupt(std::uint32_t) {}
 
-    void retain(BufferId buffer) { ++buffers_.at(buffer).references; }
-    void release(BufferId buffer) {
-        auto found = buffers_.find(buffer);
-        ASSERT_NE(found, buffers_.end()) << "release of a buffer that is gone";
-        if (--found->second.references != 0) return;
-        live_bytes_ -= found->second.data.size();
-        buffers_.erase(found);
-        --live_buffers_;
-    }
+    void retain(BufferId buffer) { buffers_.retain(buffer); }
+    void release(BufferId buffer) { buffers_.release(buffer); }
 
     void scale_up(std::uint8_t targets, const ScaleUpHeader& header, std::span<const std::uint32_t> index,
                   const Payload& payload, bool notify) {
@@ -213,8 +207,20 @@ class MeshDevice final : public MeshDriver {
     void reduce_add(std::uint32_t name, std::uint8_t position, BufferId buffer) {
         ASSERT_TRUE(is_open(name)) << "contribution to a sum that is over";
         MeshSum& sum = sums_[SumName::accumulator(name)];
-        ASSERT_EQ(buffers_.at(buffer).data.size(), encoded_bytes(sum.reduction.from, sum.reduction.elements));
+        ASSERT_EQ(buffers_.data(buffer).size(),
+                  encoded_bytes(sum.format_at(position), sum.reduction.elements));
         offer(sum, position, buffer);
+    }
+    void reduce_read(std::uint32_t name, std::uint8_t position, Segment row) {
+        ASSERT_TRUE(is_open(name));
+        mesh_.at(read_ns(), [this, name, position, row] {
+            if (dead_) return;
+            EXPECT_TRUE(may_read(row)) << "device " << number() << " reads memory after its call was over";
+            const std::uint8_t* from = bytes(row.address, row.length);
+            if (from == nullptr) return;
+            if (is_open(name)) sums_[SumName::accumulator(name)].bf16_positions |= 1U << position;
+            contribution_arrived(SumName::tag(name, position), buffers_.make({from, from + row.length}));
+        });
     }
     void reduce_skip(std::uint32_t name, std::uint8_t position) {
         ASSERT_TRUE(is_open(name));
@@ -253,8 +259,8 @@ class MeshDevice final : public MeshDriver {
         if (judgement.reason != regmap::DropReason::none) return count_drop(judgement.reason);
         PacketEvent event{packet, 0, judgement.window, {}};
         if (is_data(packet.opcode) && judgement.window.verdict == engines::Verdict::accept) {
-            if (!data.empty() && live_bytes_ + data.size() <= mesh_.options().packet_memory_bytes)
-                event.buffer = make_buffer(data);
+            if (!data.empty() && buffers_.bytes() + data.size() <= mesh_.options().packet_memory_bytes)
+                event.buffer = buffers_.make(data);
             if (packet.opcode == Opcode::mp_ep_control) event.control = data;
         }
         firmware_->on_packet(event);
@@ -263,7 +269,7 @@ class MeshDevice final : public MeshDriver {
     void frame_arrived(const ScaleUpHeader& header, const std::vector<std::uint8_t>& data) {
         if (dead_) return;
         const bool is_control = header.kind == regmap::ScaleUpKind::control;
-        const BufferId buffer = data.empty() || is_control ? 0 : make_buffer(data);
+        const BufferId buffer = data.empty() || is_control ? 0 : buffers_.make(data);
         if (header.kind == regmap::ScaleUpKind::contribution && header.status == regmap::Status::ok) {
             return contribution_arrived(header.tag, buffer);
         }
@@ -272,21 +278,12 @@ class MeshDevice final : public MeshDriver {
         firmware_->on_scale_up(event);
     }
 
-    BufferId make_buffer(const std::vector<std::uint8_t>& data) {
-        const BufferId buffer = next_buffer_++;
-        buffers_[buffer] = {data, 1};
-        ++live_buffers_;
-        live_bytes_ += data.size();
-        bytes_high_water_ = std::max(bytes_high_water_, live_bytes_);
-        return buffer;
+    /// When host memory is read: in the order asked for.
+    std::uint64_t read_ns() {
+        return last_read_ns_ = std::max(last_read_ns_, now_ns() + 400 + mesh_.random()() % 200);
     }
 
   private:
-    struct Buffer {
-        std::vector<std::uint8_t> data;
-        std::uint32_t references = 0;
-    };
-
     void write_register(std::uint32_t offset, std::uint32_t value) override {
         firmware_->on_register_write(offset, value);
     }
@@ -300,7 +297,7 @@ class MeshDevice final : public MeshDriver {
         std::vector<std::uint8_t> data;
         data.reserve(length);
         if (payload.buffer != 0) {
-            const std::vector<std::uint8_t>& from = buffers_.at(payload.buffer).data;
+            const std::vector<std::uint8_t>& from = buffers_.data(payload.buffer);
             EXPECT_LE(payload.buffer_offset + length, from.size());
             data.assign(from.begin() + payload.buffer_offset,
                         from.begin() + payload.buffer_offset + static_cast<std::ptrdiff_t>(length));
@@ -343,14 +340,15 @@ class MeshDevice final : public MeshDriver {
         for (std::size_t i = 0; i < answer.ready.size(); ++i) {
             const std::uint32_t ready = answer.ready[i];
             if (ready == 0) continue;
-            sum.add(answer.first_position + static_cast<std::uint32_t>(i), buffers_.at(ready).data);
+            sum.add(answer.first_position + static_cast<std::uint32_t>(i), buffers_.data(ready));
             release(ready);
         }
         if (sum.slot.complete()) finish_sum(sum);
     }
 
     void finish_sum(MeshSum& sum) {
-        sum.result = make_buffer(encode(sum.reduction.to, sum.values, non_finite_.at(sum.reduction.counter)));
+        sum.result =
+            buffers_.make(encode(sum.reduction.to, sum.values, non_finite_.at(sum.reduction.counter)));
         mesh_.at(now_ns() + 50, [this, name = sum.name, generation = sum.generation] {
             MeshSum& done = sums_[SumName::accumulator(name)];
             if (!done.open || done.generation != generation) return;  // closed meanwhile
@@ -364,13 +362,10 @@ class MeshDevice final : public MeshDriver {
     std::vector<ReceiveQp> receive_qps_ = std::vector<ReceiveQp>(queue_pairs);
     ReceivePipe pipe_;
     std::vector<engines::SpraySelector> sprays_;
-    std::map<BufferId, Buffer> buffers_;
-    BufferId next_buffer_ = 1;
-    std::uint32_t live_buffers_ = 0;
-    std::uint64_t live_bytes_ = 0;
-    std::uint64_t bytes_high_water_ = 0;
+    MeshBuffers buffers_;
     std::map<std::uint32_t, MeshSum> sums_;  ///< By accumulator.
     std::uint64_t late_contributions_ = 0;
+    std::uint64_t last_read_ns_ = 0;
     std::vector<std::uint32_t> non_finite_ = std::vector<std::uint32_t>(2 * regmap::max_handles);
     std::map<std::pair<int, std::uint32_t>, std::uint64_t> timers_;
     std::array<std::uint64_t, regmap::max_planes> plane_free_ns_{};

@@ -43,7 +43,7 @@ TEST(EpFailures, RefusedParametersCountAsACall) {
     };
     const Case cases[] = {{Status::invalid_parameter, [](regmap::EpRequest& r) { r.timeout_us = 0; }},
                           {Status::invalid_parameter, [](regmap::EpRequest& r) { r.flags = 2; }},
-                          {Status::invalid_parameter, [](regmap::EpRequest& r) { r.reserved3[7] = 1; }},
+                          {Status::invalid_parameter, [](regmap::EpRequest& r) { r.reserved3[3] = 1; }},
                           {Status::limit_exceeded, [](regmap::EpRequest& r) { r.tokens = 33; }},
                           {Status::invalid_key, [](regmap::EpRequest& r) { r.result.key += 77; }},
                           {Status::out_of_range, [](regmap::EpRequest& r) { r.result.address = 16; }},

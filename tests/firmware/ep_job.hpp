@@ -194,10 +194,14 @@ class Job : public EpReference {
         request.timeout_us = options_.timeout_us;
         request.x = filled(rank, call.x);
         request.x_scales = filled(rank, call.scales);
-        request.recv_x = range(rank, routing[rank].experts.size() * options_.hidden * 2);
+        const std::size_t elements = routing[rank].experts.size() * options_.hidden;
+        for (std::uint32_t i = 0; i < options_.biases; ++i) {
+            call.bias[i] = random_values(elements);
+            request.bias[i] = filled(rank, as_bytes(call.bias[i]));
+        }
+        request.recv_x = range(rank, elements * 2);
         request.result = range(rank, sizeof(regmap::EpResult));
-        mesh.device(rank).allow_place(request.recv_x.address,
-                                      routing[rank].experts.size() * options_.hidden * 2);
+        mesh.device(rank).allow_place(request.recv_x.address, elements * 2);
         return call;
     }
 
@@ -216,6 +220,8 @@ class Job : public EpReference {
             limit_ns);
         if (!seen.contains(user_data)) return std::nullopt;
         mesh.device(rank).forbid(call.request.x.address, call.x.size());
+        for (const regmap::MemoryRange& bias : call.request.bias)
+            mesh.device(rank).forbid(bias.address, call.bias[0].size() * 2);
         return seen[user_data];
     }
 
@@ -227,10 +233,6 @@ class Job : public EpReference {
 
     regmap::EpResult result(std::uint32_t rank, const Call& call) {
         return mesh.device(rank).load<regmap::EpResult>(call.request.result.address);
-    }
-
-    [[nodiscard]] std::uint32_t capacity_for(const Routing& routing, std::uint32_t rank) const {
-        return static_cast<std::uint32_t>(expected_rows(routing, rank).size()) + 3;
     }
 
     std::vector<Call> dispatch_calls(const Routing& routing, std::uint32_t handle) {
@@ -258,9 +260,8 @@ class Job : public EpReference {
         for (std::uint32_t rank = 0; rank < calls.size(); ++rank) post(rank, calls[rank]);
     }
     void expect_all(const std::vector<Call>& calls, Status status) {
-        for (std::uint32_t rank = 0; rank < calls.size(); ++rank) {
+        for (std::uint32_t rank = 0; rank < calls.size(); ++rank)
             EXPECT_EQ(status_of(rank, calls[rank]), status) << "rank " << rank;
-        }
     }
 
     // Checks.
@@ -321,9 +322,8 @@ class Job : public EpReference {
     void expect_nothing_left() {
         for (std::uint32_t rank = 0; rank < ranks(); ++rank) mesh.device(rank).allow_all();
         mesh.run_for(30'000'000);
-        for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        for (std::uint32_t rank = 0; rank < ranks(); ++rank)
             if (!mesh.device(rank).is_dead()) mesh.device(rank).expect_nothing_left();
-        }
     }
 
     /// Dispatch and combine of all ranks, every byte checked.

@@ -98,7 +98,7 @@ class LowLatencyJob : public Job {
                                                           bool weighted) const {
         const auto& chosen = routing[source].experts[token];
         std::uint32_t spoilt = 0;
-        Sum total;
+        Sum total = bias_of(calls[source], token);
         for (std::uint32_t node = 0; node < mesh.options().nodes; ++node) {
             Sum sum;
             for (std::size_t k = 0; k < chosen.size(); ++k) {

@@ -34,7 +34,8 @@ struct JobOptions {
     regmap::EpMode mode = regmap::EpMode::normal;
     RowFormat combine_format = RowFormat::bf16;
     RowFormat partial_format = RowFormat::bf16;
-    std::uint32_t flags = 0;  ///< Of GroupParameters.
+    std::uint32_t flags = 0;   ///< Of GroupParameters.
+    std::uint32_t biases = 0;  ///< Of a combine: 0 .. 2.
 };
 
 /// What one rank gives to a dispatch: its tokens' top-k lists; [tokens][topk].
@@ -66,6 +67,7 @@ struct Call {
     regmap::EpRequest request;
     std::vector<std::uint8_t> x;  ///< As given.
     std::vector<std::uint8_t> scales;
+    std::array<std::vector<std::uint16_t>, 2> bias;  ///< combine: [tokens, hidden]; empty: absent.
     std::uint32_t capacity = 0;
 };
 
@@ -167,6 +169,11 @@ class EpReference {
         return rows;
     }
 
+    /// A few more than a dispatch brings.
+    [[nodiscard]] std::uint32_t capacity_for(const Routing& routing, std::uint32_t rank) const {
+        return static_cast<std::uint32_t>(expected_rows(routing, rank).size()) + 3;
+    }
+
     [[nodiscard]] std::uint32_t choices_of(const Routing& routing, std::int64_t expert) const {
         std::uint32_t count = 0;
         for (const RankTokens& rank : routing) {
@@ -177,14 +184,14 @@ class EpReference {
         return count;
     }
 
-    /// FP32 in rank order within a node, encoded as a partial row; FP32 in node order over the nodes, rounded
-    /// to BF16; zeros for no expert.
+    /// FP32 in rank order within a node, encoded as a partial row; FP32 in node order over the nodes, after
+    /// the biases, rounded to BF16; zeros for nothing at all.
     [[nodiscard]] std::vector<std::uint16_t> combined(const Routing& routing,
                                                       const std::vector<std::vector<SourceToken>>& rows,
                                                       const std::vector<Call>& calls, std::uint32_t source,
                                                       std::uint32_t token) const {
         std::uint32_t spoilt = 0;
-        Sum total;
+        Sum total = bias_of(calls[source], token);
         for (std::uint32_t node = 0; node < mesh_options_.nodes; ++node) {
             Sum node_sum;
             for (std::uint32_t i = 0; i < mesh_options_.ranks_per_node; ++i) {
@@ -205,6 +212,17 @@ class EpReference {
 
   protected:
     using Sum = std::vector<float>;  ///< Empty: nothing was added yet.
+
+    /// What a token's sum begins with.
+    [[nodiscard]] Sum bias_of(const Call& call, std::uint32_t token) const {
+        Sum sum;
+        for (const std::vector<std::uint16_t>& bias : call.bias) {
+            if (bias.empty()) continue;
+            const auto first = bias.begin() + static_cast<std::ptrdiff_t>(token) * options_.hidden;
+            add(sum, RowFormat::bf16, as_bytes({first, first + options_.hidden}));
+        }
+        return sum;
+    }
 
     void add(Sum& sum, RowFormat format, const std::vector<std::uint8_t>& row, float weight = 1.0F) const {
         Sum values(options_.hidden);

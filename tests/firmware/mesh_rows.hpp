@@ -63,7 +63,8 @@ struct MeshSum {
     engines::ReduceSlot slot;
     Reduction reduction;
     std::vector<float> values;
-    std::vector<float> weights;  ///< By position; empty: not weighted.
+    std::vector<float> weights;        ///< By position; empty: not weighted.
+    std::uint32_t bf16_positions = 0;  ///< A bit each: whose row is BF16 whatever the reduction says.
     bool open = false;
     bool first = true;
     std::uint32_t name = 0;
@@ -78,13 +79,18 @@ struct MeshSum {
         reduction = wanted;
         values.assign(wanted.elements, 0.0F);
         weights.clear();
+        bf16_positions = 0;
         ASSERT_TRUE(slot.reset(std::max<std::uint32_t>(wanted.contributions, 1)));
+    }
+
+    [[nodiscard]] RowFormat format_at(std::uint32_t position) const {
+        return (bf16_positions >> position & 1) != 0 ? RowFormat::bf16 : reduction.from;
     }
 
     /// Adds a row, whose position has come.
     void add(std::uint32_t position, std::span<const std::uint8_t> row) {
         const float weight = weights.empty() ? 1.0F : weights[position];
-        ASSERT_TRUE(add_row(as_row(reduction.from, values.size(), row), weight, first, values));
+        ASSERT_TRUE(add_row(as_row(format_at(position), values.size(), row), weight, first, values));
         first = false;
     }
 };

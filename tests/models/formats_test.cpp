@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 
@@ -172,6 +173,54 @@ TEST(SumsOfFormats, AreDecodedAddedAndEncodedOnce) {
     expect_sum({RowFormat::logfmt10, RowFormat::f32, 1024});
     expect_sum({RowFormat::f32, RowFormat::logfmt8, 960});
     expect_sum({RowFormat::bf16, RowFormat::e5m2_f32, 2048});
+}
+
+// The device's own memory gives the first position, BF16 and twice a packet long, a frame the second.
+TEST(SumsOfFormats, TakeRowsOfHostMemoryBesideOthers) {
+    constexpr uint32_t elements = 3584;
+    ScriptedCluster cluster(two_devices());
+    DeviceModel& device = cluster.device(0);
+    const std::vector<uint16_t> own = some_row(elements);
+    const auto memory = device.host_memory().allocate(elements * 2);
+    std::memcpy(memory->host, own.data(), elements * 2);
+    std::vector<uint16_t> values = own;
+    std::rotate(values.begin(), values.begin() + 100, values.end());
+    const Row row = encoded(RowFormat::e4m3_f32, values);
+    const auto length = static_cast<uint32_t>(row.bytes.size());
+    const auto elsewhere = cluster.device(1).host_memory().allocate(length);
+    std::memcpy(elsewhere->host, row.bytes.data(), length);
+    firmware::ScaleUpHeader header;
+    header.kind = regmap::ScaleUpKind::contribution;
+    header.length = length;
+    header.tag = firmware::SumName::tag(3, 1);
+    firmware::Payload payload;
+    payload.segments[0] = {elsewhere->device_address, length};
+    payload.segment_count = 1;
+    std::vector<std::byte> result(elements * 2);
+    cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
+        std::memcpy(result.data(), cluster->pools().payload.bytes(device.packet_memory().slice(buffer)),
+                    result.size());
+        device.release(buffer);
+    };
+    device.reduce_open(3, {.contributions = 2, .elements = elements, .from = RowFormat::e4m3_f32});
+    cluster.device(1).scale_up(0b01, header, {}, payload, false);
+    device.reduce_read(3, 0, {memory->device_address, elements * 2});
+    device.reduce_read(4, 0, {memory->device_address, elements * 2});  // a sum that is over
+    device.fetch({}, {memory->device_address, 8});
+    EXPECT_EQ(device.packet_memory().live(), 2U) << "room is taken when the read is ordered";
+    cluster.run_out();
+    std::vector<float> total(elements);
+    for (uint32_t e = 0; e < elements; ++e) total[e] = std::bit_cast<float>(uint32_t{own[e]} << 16);
+    const std::span bytes(row.bytes);
+    ASSERT_TRUE(engines::accumulate_row({RowFormat::e4m3_f32, bytes.first(elements), bytes.subspan(elements)},
+                                        std::span(total)));
+    EXPECT_EQ(result, encoded(RowFormat::bf16, total).bytes);
+    ASSERT_EQ(cluster.firmware(0).fetched.size(), 1U);
+    const uint64_t read_ps = 800 * ns + RateClock(200 * 8).time_ps(elements * 2);
+    EXPECT_GE(cluster.firmware(0).fetched[0].time_ps, read_ps) << "after what was asked for before it";
+    EXPECT_EQ(device.statistics().reduce_refused, 1U);
+    EXPECT_EQ(device.statistics().host_read_bytes, 2 * 2 * elements + 8);
+    EXPECT_EQ(cluster->live_objects(), 0U);
 }
 
 TEST(SumsOfFormats, CountInfinitiesThoughNobodyHasLookedYet) {

@@ -20,7 +20,7 @@ FORMATS = ("bf16", *ENCODED, "f32")
 
 class Formats(unittest.TestCase):
     def check(self, hidden=320, payload="real", **keys):
-        lines = [f"{key} = " + (f'"{value}"' if isinstance(value, str) else "true") for key, value in keys.items() if value]
+        lines = [f"{key} = " + (f'"{value}"' if isinstance(value, str) else str(value).lower()) for key, value in keys.items() if value]
         result, report, _ = run(f'payload = "{payload}"\n{HEAD}hidden = {hidden}\n' + "\n".join(lines) + "\n")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(report["verified"], payload == "real")
@@ -41,6 +41,14 @@ class Formats(unittest.TestCase):
                 for encode in (False, True) if combine in ENCODED else (False,):
                     with self.subTest(combine, partial=partial, encode=encode):
                         self.check(combine_format=combine, partial_format=partial, encode_combine=encode)
+
+    def test_biases_are_bf16_beside_any_format(self):
+        for form in FORMATS:
+            for biases in (1, 2):
+                for mode in ("normal", "low_latency"):
+                    with self.subTest(form, biases=biases, mode=mode):
+                        self.check(combine_format=form, partial_format=form, biases=biases, mode=mode)
+        self.check(7168, combine_format="e4m3_f32", partial_format="e4m3_f32", biases=2)
 
     def test_hidden_that_no_block_divides(self):
         for form in ENCODED:

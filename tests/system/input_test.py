@@ -57,6 +57,9 @@ IMPOSSIBLE = (
     (GOOD.replace("hidden = 1024", "hidden = 7168").replace("[workload]", "[device]\npacket_memory_bytes = 65536\n"
                                                             "scale_up_reserve_bytes = 0\n[workload]"),
      "workload.hidden", "packet_memory_bytes"),
+    (GOOD + "biases = 3\n", "workload.biases", "0 to 2"),
+    ("[topology]\nnodes = 8\ngpus_per_node = 1\n[device]\npacket_memory_bytes = 200000\nscale_up_reserve_bytes = 0\n"
+     '[workload]\nkind = "ep"\nhidden = 4096\nexperts = 64\nbiases = 2\n', "workload.biases", "packet_memory_bytes"),
     (FLOWS + "receiver = 8\n", "workload.receiver", "0 to 7"),
     (FLOWS + "senders = 8\n", "workload.senders", "1 to 7"),
     (FLOWS + "message_bytes = 2147483648\n", "workload.message_bytes", "2147483647"),

@@ -22,7 +22,7 @@ LATENCY = {key: whole for key in ("packets", "p50", "p90", "p99", "p999", "max")
 RUN = {"variant": text, "complete": flag, "verified": flag, "errors": list, "simulated_us": number, "workload": text,
        "spray": text, "high_water": dict, "firmware_work": dict, "drops": dict, "counters": dict, "timeline": dict}
 OF_EP = {"mode": text, "entry_policy": text, "dispatch_format": text, "combine_format": text, "partial_format": text,
-         "encode_dispatch": flag, "encode_combine": flag, "tokens": whole}
+         "encode_dispatch": flag, "encode_combine": flag, "biases": whole, "tokens": whole}
 OF_FLOWS = {"flows": dict}
 FLOWS = {"count": whole, "complete": whole, "time_us_min": number, "time_us_mean": number, "time_us_max": number,
          "victim_time_us": (*number, nothing)}

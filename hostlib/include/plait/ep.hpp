@@ -116,7 +116,10 @@ struct CombineArguments {
     BufferView x;
     BufferView x_scales = {};      ///< Their scales, where the format has any.
     BufferView topk_weights = {};  ///< Low latency: [tokens, topk] f32. Optional.
-    BufferView combined_x;         ///< [tokens, hidden] bf16; a token without experts becomes zeros.
+    BufferView combined_x;         ///< [tokens, hidden] bf16; a token without terms becomes zeros.
+    /// [tokens, hidden] bf16 each, optional: the first terms of the tokens' sums, added in FP32, whatever the
+    /// formats of the group. A rank may give what it likes.
+    std::array<BufferView, 2> bias = {};
 };
 
 /// How a call ended. Anything but Status::ok says what did not happen; with rank_failed and timeout

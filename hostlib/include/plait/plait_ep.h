@@ -184,14 +184,17 @@ typedef struct plait_ep_combine_args {
     uint32_t reserved;
     /** [N, H] of combine_format, bf16 with encode_combine; in the order of recv_x. Low latency: [C, H]. */
     plait_buffer x;
-    plait_buffer combined_x;   /**< out [T, H] bf16; a token without experts becomes zeros. */
+    plait_buffer combined_x;   /**< out [T, H] bf16; a token without terms becomes zeros. */
     plait_buffer topk_weights; /**< Low latency: [T, K] f32. Optional. */
     plait_buffer x_scales;     /**< The scales of x, where its format has any. */
+    /** [T, H] bf16 each: the first terms of the tokens' sums, added in FP32. Optional. */
+    plait_buffer bias0;
+    plait_buffer bias1;
 } plait_ep_combine_args;
 #define PLAIT_EP_COMBINE_ARGS_INIT                                                          \
     {                                                                                       \
         PLAIT_HEAD_INIT(plait_ep_combine_args), 0, 0, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, \
-            PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT                                            \
+            PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT, PLAIT_BUFFER_INIT      \
     }
 
 /** How a call ended. The arrays are the call's, valid until it is destroyed; null after a combine and where

@@ -6,6 +6,7 @@
 // only gathered from devices that have joined, and a pull is always answered.
 
 #include <algorithm>
+#include <plait/firmware/ep_bias.hpp>
 #include <plait/firmware/ep_contribute.hpp>
 #include <plait/firmware/ep_gather.hpp>
 #include <plait/firmware/ep_state.hpp>
@@ -28,6 +29,8 @@ class EpCombine {
     void begin(EpGroup& group, EpHandle& handle) {
         handle.state = HandleState::combining;
         handle.sends_weights = handle.request.topk_weights.key != 0;
+        handle.biases = static_cast<std::uint8_t>(bias_count(handle.request));
+        handle.bias_room = static_cast<std::uint8_t>(bias_room(group, handle.biases));
         handle.next_token = 0;
         handle.tokens_left = handle.token_count;
         handle.pace.start(core_.hal().now_ns() - lead_ns(), handle.row_count);
@@ -58,7 +61,7 @@ class EpCombine {
         bool admitted = false;
         while (handle.state == HandleState::combining && handle.next_token < handle.token_count &&
                in_pace(handle) && pool.has_room(group.parts, row_room(group)) &&
-               pool.contributions() + group.parts * handle.tokens[handle.next_token].count <=
+               pool.contributions() + group.parts * room_of(handle, handle.tokens[handle.next_token]) <=
                    group.token_limit) {
             admit(group, handle, handle.next_token++);
             admitted = true;
@@ -102,7 +105,7 @@ class EpCombine {
             row.arrived |= 1U << part;
             if (row.arrived == all_parts(group)) row_returned(group, handle, row);
             if (partial.missing != 0) mark_lacking(group, handle, row, partial.missing);
-            hal.reduce_add(token_sum(group, handle, partial.token, part), static_cast<std::uint8_t>(i),
+            hal.reduce_add(token_sum(group, handle, partial.token, part), position_of(handle, i),
                            event.buffer);
             return regmap::NackReason::none;
         }
@@ -113,7 +116,8 @@ class EpCombine {
     void local_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
         if (job.missing != 0)
             mark_missing(handle, handle.rows[handle.tokens[job.token].first + job.position]);
-        core_.hal().reduce_add(token_sum(group, handle, job.token, job.part), job.position, buffer);
+        core_.hal().reduce_add(token_sum(group, handle, job.token, job.part),
+                               position_of(handle, job.position), buffer);
     }
 
     /// A part of a token is complete. The buffer is this function's.
@@ -146,8 +150,10 @@ class EpCombine {
         check_done(group, handle);
     }
 
-    /// Gives back the accumulators of a call that ends without its result.
+    /// Gives back the accumulators of a call that ends without its result. What it has yet to read of the
+    /// host's memory is read before a fetch is answered.
     void abandon(EpGroup& group, EpHandle& handle) {
+        if (handle.tokens_left != 0 || handle.pulls_left != 0) fence_reads(group, handle);
         AccumulatorPool& pool = core_.token_pool();
         const std::uint8_t number = core_.handle_number(group, handle);
         pool.for_each([&](std::uint32_t sum, const AccumulatorJob& job) {
@@ -188,6 +194,12 @@ class EpCombine {
     }
 
   private:
+    void fence_reads(const EpGroup& group, EpHandle& handle) {
+        ++handle.fetches_left;
+        core_.hal().fetch(FetchTag{FetchOwner::ep, core_.fetch_label(group, handle, false, 0)},
+                          Segment{handle.request.result.address, sizeof(std::uint32_t)});
+    }
+
     [[nodiscard]] static std::uint32_t all_parts(const EpGroup& group) {
         return static_cast<std::uint32_t>((std::uint64_t{1} << group.parts) - 1);
     }
@@ -207,6 +219,15 @@ class EpCombine {
     [[nodiscard]] static std::uint32_t token_sum(const EpGroup& group, const EpHandle& handle,
                                                  std::uint32_t token, std::uint32_t part) {
         return handle.token_sums[std::size_t{token} * group.parts + part];
+    }
+
+    /// Place of a token's row in its sum.
+    [[nodiscard]] static std::uint8_t position_of(const EpHandle& handle, std::uint32_t row) {
+        return static_cast<std::uint8_t>(handle.biases + row);
+    }
+    /// Partial rows and what takes their room: a part of the token may keep so many in packet memory.
+    [[nodiscard]] static std::uint32_t room_of(const EpHandle& handle, const TokenRows& rows) {
+        return handle.bias_room + rows.count;
     }
 
     static void mark_missing(EpHandle& handle, RowInfo& row) {
@@ -231,15 +252,16 @@ class EpCombine {
                 core_.token_pool().take({.use = AccumulatorUse::token,
                                          .group = group.number,
                                          .handle = core_.handle_number(group, handle),
-                                         .contributions = static_cast<std::uint8_t>(rows.count),
+                                         .contributions = static_cast<std::uint8_t>(room_of(handle, rows)),
                                          .room = part_room(group, part),
                                          .part = static_cast<std::uint16_t>(part),
                                          .token = token});
             handle.token_sums[std::size_t{token} * group.parts + part] = sum;
-            core_.hal().reduce_open(sum, {.contributions = static_cast<std::uint8_t>(rows.count),
+            core_.hal().reduce_open(sum, {.contributions = position_of(handle, rows.count),
                                           .elements = part_length(group, part),
                                           .from = group.parameters.partial_format,
                                           .counter = core_.counter(group, handle)});
+            read_biases(core_.hal(), group, handle.request, sum, token, part);
         }
         for (std::uint32_t i = 0; i < rows.count; ++i) {
             RowInfo& row = handle.rows[rows.first + i];
@@ -274,8 +296,7 @@ class EpCombine {
             if (((row.arrived >> part) & 1U) != 0) continue;
             row.arrived |= 1U << part;
             mark_missing(handle, row);
-            core_.hal().reduce_skip(token_sum(group, handle, row.token, part),
-                                    static_cast<std::uint8_t>(position));
+            core_.hal().reduce_skip(token_sum(group, handle, row.token, part), position_of(handle, position));
         }
     }
 

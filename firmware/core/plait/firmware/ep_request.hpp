@@ -1,6 +1,8 @@
 #pragma once
 // Checks of a request on a collective queue, before anything is done.
 
+#include <algorithm>
+#include <plait/firmware/ep_bias.hpp>
 #include <plait/firmware/ep_state.hpp>
 #include <plait/firmware/memory_table.hpp>
 
@@ -47,6 +49,7 @@ regmap::Status check_dispatch(const EpGroup& group, const EpHandle& handle, cons
         return regmap::Status::invalid_parameter;
     if (cached && (!handle.routed || tokens != handle.token_count)) return regmap::Status::invalid_handle;
     if (cached && capacity < handle.received_rows) return regmap::Status::capacity_exceeded;
+    if (bias_count(request) != 0) return regmap::Status::invalid_parameter;
     const RangeCheck checks[] = {
         {request.x, tokens * group.x.data_bytes},
         {request.x_scales, tokens * group.x.scale_bytes},
@@ -69,12 +72,16 @@ regmap::Status check_combine(const EpGroup& group, const EpHandle& handle, const
     if (!group.is_low_latency() && request.topk_weights.key != 0) return regmap::Status::invalid_parameter;
     const std::uint64_t rows = output_slots(group, handle);
     const std::uint64_t choices = std::uint64_t{handle.token_count} * group.parameters.topk;
-    const RangeCheck checks[] = {
-        {request.x, rows * group.outputs.data_bytes},
-        {request.x_scales, rows * group.outputs.scale_bytes},
-        {request.topk_weights, choices * sizeof(float), 0, true},
-        {request.recv_x, std::uint64_t{handle.token_count} * group.output_bytes, regmap::access_local_write},
-        {request.result, sizeof(regmap::EpResult), regmap::access_local_write}};
+    const std::uint64_t combined = std::uint64_t{handle.token_count} * group.output_bytes;
+    const std::uint32_t token_room = std::min(group.parameters.topk, group.nodes) + bias_room(group, bias_count(request));
+    if (group.parts * token_room > group.token_limit) return regmap::Status::limit_exceeded;
+    const RangeCheck checks[] = {{request.x, rows * group.outputs.data_bytes},
+                                 {request.x_scales, rows * group.outputs.scale_bytes},
+                                 {request.topk_weights, choices * sizeof(float), 0, true},
+                                 {request.bias[0], combined, 0, true},
+                                 {request.bias[1], combined, 0, true},
+                                 {request.recv_x, combined, regmap::access_local_write},
+                                 {request.result, sizeof(regmap::EpResult), regmap::access_local_write}};
     return check_ranges(memory_table, checks);
 }
 

@@ -178,6 +178,8 @@ struct EpHandle {
     std::uint32_t fetches_left = 0;
     bool rows_known = false;                ///< The tokens of the call are routed.
     bool sends_weights = false;             ///< Combine: credits carry this rank's weights.
+    std::uint8_t biases = 0;                ///< Combine: rows that begin a token's sum,
+    std::uint8_t bias_room = 0;             ///< and what those of a part take, see bias_room().
     std::uint32_t rows_done = 0;            ///< Rows acknowledged, multicast, or given up.
     std::uint32_t rows_unacknowledged = 0;  ///< Rows to other nodes not yet acknowledged.
     std::uint32_t local_in_flight = 0;      ///< Own-node rows being multicast,

@@ -34,7 +34,8 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     { constant.port_up(small) } -> std::same_as<bool>;
 
     // Host memory. place, write and interrupt share one channel and become visible in the order they were
-    // given.
+    // given. Reads may overtake each other, but when a fetch is answered, payloads and rows that were asked
+    // for before it have been read.
     hal.fetch(tag, segment);                         // at most 4096 bytes -> on_fetched
     hal.place(buffer, number, segment);              // buffer from byte `number` on -> host memory
     hal.write(time_ns /* device address */, bytes);  // small
@@ -59,6 +60,7 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     hal.reduce_open(number, reduction);
     hal.reduce_weigh(number, weights);  // right after opening: one factor a position, in FP32; else all are 1
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference
+    hal.reduce_read(number, small, segment);  // a row of BF16 in host memory, whatever the sum's format
     hal.reduce_skip(number, small);                        // this position will not come
     hal.reduce_close(number);  // give up: what waits is released, no event follows
 

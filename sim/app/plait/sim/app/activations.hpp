@@ -36,6 +36,9 @@ class Activations {
     /// latency an expert.
     RowName expert_output(uint32_t source_rank, uint32_t token, uint32_t serving) const;
 
+    /// Bias `number` (0, 1) of a token.
+    RowName bias(uint32_t rank, uint32_t token, uint32_t number) const;
+
     /// Elements [offset, offset + part.size()) of a row; the part must lie in the row.
     void fill(const RowName& name, std::span<uint16_t> part, uint32_t offset = 0) const;
 

@@ -12,22 +12,23 @@
 namespace plait::sim {
 
 /// Rows that combine must give: for each node in order the FP32 sum of its ranks' outputs, as the
-/// contributions have them, in order of ranks, sent in the partial format; then the FP32 sum over nodes in
-/// order, rounded to BF16. In low latency a node's sum is over its experts in order of the token's list, each
-/// times its weight, and an expert named twice has the sum of both. A token without experts combines to
-/// zeros. What it is given is borrowed.
+/// contributions have them, in order of ranks, sent in the partial format; then the FP32 sum of the biases
+/// and over nodes in order, rounded to BF16. In low latency a node's sum is over its experts in order of the
+/// token's list, each times its weight, and an expert named twice has the sum of both. A token without any
+/// term combines to zeros. What it is given is borrowed.
 class CombineReference {
   public:
     /// `contributions`: of combine_format.
     CombineReference(const EpShape& shape, regmap::EpMode mode, const Activations& activations,
                      const EncodedRows& contributions, regmap::RowFormat partial_format,
-                     const Routing& routing)
+                     const Routing& routing, uint32_t biases = 0)
         : shape_(shape),
           mode_(mode),
           activations_(activations),
           contributions_(contributions),
           partial_format_(partial_format),
-          routing_(routing) {}
+          routing_(routing),
+          biases_(biases) {}
 
     /// What is added up for a token.
     struct Term {
@@ -41,11 +42,11 @@ class CombineReference {
     /// Elements [offset, offset + part.size()) of the combined row: whole blocks, but for the row's last,
     /// where a format has blocks.
     void fill_row(uint32_t rank, uint32_t token, std::span<uint16_t> part, uint32_t offset = 0) const;
-    /// The same of the sum over some of the token's terms.
+    /// The same of the sum over some of the token's terms, and the biases.
     void fill_sum(uint32_t rank, uint32_t token, std::span<const Term> terms, std::span<uint16_t> part,
                   uint32_t offset) const;
 
-    /// What the experts' BF16 outputs, each times its weight, add up to, in double.
+    /// What the biases and the experts' BF16 outputs, each times its weight, add up to, in double.
     void fill_exact(uint32_t rank, uint32_t token, std::span<double> part, uint32_t offset = 0) const;
 
   private:
@@ -55,6 +56,7 @@ class CombineReference {
     const EncodedRows& contributions_;
     regmap::RowFormat partial_format_;
     const Routing& routing_;
+    uint32_t biases_;
 };
 
 }  // namespace plait::sim

@@ -110,6 +110,7 @@ struct TransportOptions {
 struct EpWorkload {
     regmap::EpMode mode = regmap::EpMode::normal;
     bool weights_at_combine = false;  ///< Low latency: the weights come with combine, not with dispatch.
+    uint32_t biases = 0;              ///< That combine adds to the tokens' rows.
     uint32_t tokens = 256;            ///< Of each rank.
     uint32_t hidden = 7168;
     uint32_t experts = 256;

@@ -88,6 +88,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void reduce_open(uint32_t sum, const firmware::Reduction& reduction);
     void reduce_weigh(uint32_t sum, std::span<const float> weights);
     void reduce_add(uint32_t sum, uint8_t position, BufferId buffer);
+    void reduce_read(uint32_t sum, uint8_t position, firmware::Segment row);
     void reduce_skip(uint32_t sum, uint8_t position);
     void reduce_close(uint32_t sum);
     uint32_t take_non_finite(uint32_t counter) { return non_finite_.take(counter); }
@@ -107,6 +108,11 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
         firmware::FetchTag tag;
         firmware::Segment segment;
     };
+    struct RowRead {
+        uint32_t sum;
+        uint8_t position;
+        BufferId buffer;
+    };
     // Payload of a command that is on its way: when it is in the device, and what it is.
     struct Gathered {
         PayloadSlice slice;  // holds a reference of the block
@@ -125,6 +131,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void timer_fired(firmware::TimerId timer) override;
 
     static void fetched(void* object, uint64_t argument);
+    static void row_read(void* object, uint64_t argument);
 
     uint64_t ready_ps() const { return std::max(cores_.ready_ps(), queue_.now_ps()); }
     Gathered gather(const firmware::Payload& payload, uint32_t length_bytes, uint64_t issued_ps);
@@ -156,6 +163,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     std::vector<engines::SpraySelector> sprays_;
     Random bit_errors_;
     ObjectPool<Fetch> fetches_;
+    ObjectPool<RowRead> row_reads_;
     DeviceStatistics counters_;
     bool accepted_ = false;  // the packet being handled was taken by the window and not refused since
     bool dead_ = false;

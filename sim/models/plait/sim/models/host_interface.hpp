@@ -31,6 +31,8 @@ class HostInterface : public sc_core::sc_module {
 
     /// When data of a read issued at `issued_ps` has arrived in the device.
     uint64_t read(uint64_t issued_ps, uint64_t length_bytes);
+    /// The same, and that of all reads before it.
+    uint64_t fetch(uint64_t issued_ps, uint64_t length_bytes);
 
     /// Payload to the host, posted at `issued_ps`: end_ps is when it has left the device, and visible_ps()
     /// when the host sees it. The caller moves the bytes.
@@ -74,6 +76,7 @@ class HostInterface : public sc_core::sc_module {
     bool armed_ = false;
     uint64_t last_written_ps_ = 0;
     uint64_t read_bytes_ = 0;
+    uint64_t last_read_ps_ = 0;
     uint64_t written_bytes_ = 0;
 };
 

@@ -125,7 +125,8 @@ struct alignas(64) PayloadBlock {
     std::vector<PayloadSlice> rows;  ///< What the bytes are made from: with a reference of each block,
     HostMemory* memory = nullptr;    ///< or memory, borrowed,
     std::array<firmware::Segment, 2> segments{};  ///< and ranges of it.
-    firmware::Reduction reduction{};              ///< How the rows are added up,
+    uint32_t bf16_rows = 0;                       ///< Whose format is BF16, whatever the reduction says,
+    firmware::Reduction reduction{};              ///< how the rows are added up,
     NonFiniteCounters* counters = nullptr;        ///< and where the sum counts.
     UnmadeBlocks* unmade_in = nullptr;            ///< The list that the block is in until it is made,
     size_t unmade_place = 0;                      ///< and its place there.

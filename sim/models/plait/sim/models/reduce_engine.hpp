@@ -40,6 +40,9 @@ class ReduceEngine : public sc_core::sc_module {
     /// not due or came before, or of another size is refused, counted and released; nothing else changes.
     void add(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps);
 
+    /// The same with a row of BF16, whatever the format of the others.
+    void add_bf16(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps);
+
     /// The position will not come. When all of them are skipped the result is zeros.
     void skip(uint32_t sum, uint32_t position, uint64_t time_ps);
 
@@ -57,6 +60,8 @@ class ReduceEngine : public sc_core::sc_module {
         std::vector<PayloadSlice> rows;  // whose turn has come, in order; with a reference of each block
         std::vector<float> weights;      // by position; empty: none is weighted
         std::vector<float> row_weights;  // of the rows, if any is
+        uint32_t bf16_positions = 0;     // a bit each: whose row is BF16 whatever reduction.from says
+        uint32_t bf16_rows = 0;          // the same of the rows
         firmware::Reduction reduction;
         uint32_t sum = 0;         // its name
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
@@ -74,6 +79,8 @@ class ReduceEngine : public sc_core::sc_module {
     }
     void leave(Accumulator& accumulator);
     Accumulator* open_sum(uint32_t sum);
+    void add_in(regmap::RowFormat format, Accumulator* accumulator, uint32_t position, BufferId buffer,
+                uint64_t time_ps);
     void offer(Accumulator& accumulator, uint32_t position, BufferId handle, uint64_t time_ps);
     void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
                  uint64_t time_ps);
