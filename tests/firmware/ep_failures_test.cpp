@@ -272,5 +272,39 @@ TEST(EpFailures, GroupsThatCannotBeMade) {
     job.expect_nothing_left();
 }
 
+// Rows of the tokens that wait for the culprit hold all accumulators; those of other tokens have come, and
+// wait for sums that will never be opened.
+TEST(EpFailures, AbortedWhileRowsWaitForTheirSums) {
+    Job job({.nodes = 3, .ranks_per_node = 2, .accumulators = 8}, {.experts_per_rank = 1, .topk = 2});
+    job.create_groups();
+    constexpr std::uint32_t culprit = 5;
+    Routing routing(job.ranks());
+    for (std::uint32_t t = 0; t < 32; ++t) {
+        // Every fourth token of node 0 goes to the culprit, the others to node 1.
+        for (const std::uint32_t source : {0U, 1U})
+            job.add_token(routing[source],
+                          [&](std::uint32_t k) { return t % 4 == 0 && k == 0 ? culprit : 2 + k; });
+    }
+    for (int round = 0; round < 2; ++round) {
+        job.run_dispatch(routing, job.dispatch_calls(routing, 0));
+        std::vector<Call> calls = job.combine_calls(routing, 0);
+        calls[culprit].request.timeout_us = 0;
+        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+            if (rank != culprit) job.post(rank, calls[rank]);
+        job.mesh.run_for(100'000);
+        std::size_t early = 0;
+        for (const BufferId buffer : job.mesh.device(0).ep().groups()[0].handles[0].early_rows)
+            early += buffer != 0 ? 1 : 0;
+        EXPECT_GT(early, 10U) << "or this tests nothing";
+        job.post(culprit, calls[culprit]);
+        EXPECT_EQ(job.status_of(culprit, calls[culprit]), Status::invalid_parameter);
+        for (const std::uint32_t rank : {0U, 1U})
+            EXPECT_EQ(job.status_of(rank, calls[rank]), Status::aborted);
+        for (const std::uint32_t rank : {2U, 3U, 4U}) EXPECT_TRUE(job.wait(rank, calls[rank]));
+        job.run_combine(routing, 0);
+    }
+    job.expect_nothing_left();
+}
+
 }  // namespace
 }  // namespace plait::mesh_test

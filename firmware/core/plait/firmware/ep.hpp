@@ -56,6 +56,7 @@ class Ep : public EpNames {
         for (EpGroup& group : groups_) {
             for (std::uint32_t handle = 0; handle < group.handles.size(); ++handle) {
                 context_.hal().cancel_timer(timer(group, group.handles[handle]));
+                combine_.release_early_rows(group.handles[handle]);
             }
         }
         start();
@@ -325,7 +326,7 @@ class Ep : public EpNames {
 
     void start() {
         setup_.start(groups_, memory_);
-        const std::size_t tokens = jobs_.size() * 5 / 8;
+        const std::size_t tokens = jobs_.size() / 2;
         token_pool_ = AccumulatorPool(jobs_.first(tokens), 0);
         entry_pool_ = AccumulatorPool(jobs_.subspan(tokens), static_cast<std::uint32_t>(tokens));
         partials_.reset(slots_);

@@ -1,7 +1,7 @@
 #pragma once
-// Combine. The source admits tokens in order, as far as it has accumulators, and gives each row's entry
-// device credit for it; the entry pulls the contributions of its node over scale-up, adds them in rank order
-// and returns one row; the source adds the nodes' rows in node order. Nobody holds an accumulator while
+// Combine. The source admits tokens in order, somewhat further than it has accumulators, and gives each row's
+// entry device credit for it; the entry pulls the contributions of its node over scale-up, adds them in rank
+// order and returns one row; the source adds the nodes' rows in node order. Nobody holds an accumulator while
 // waiting for somebody who needs one: the pool is split between tokens (source) and rows (entry), rows are
 // only gathered from devices that have joined, and a pull is always answered.
 
@@ -10,6 +10,7 @@
 #include <plait/firmware/ep_contribute.hpp>
 #include <plait/firmware/ep_gather.hpp>
 #include <plait/firmware/ep_state.hpp>
+#include <utility>
 
 namespace plait::firmware {
 
@@ -31,7 +32,7 @@ class EpCombine {
         handle.sends_weights = handle.request.topk_weights.key != 0;
         handle.biases = static_cast<std::uint8_t>(bias_count(handle.request));
         handle.bias_room = static_cast<std::uint8_t>(bias_room(group, handle.biases));
-        handle.next_token = 0;
+        handle.next_token = handle.next_open = 0;
         handle.tokens_left = handle.token_count;
         handle.pace.start(core_.hal().now_ns() - lead_ns(), handle.row_count);
         handle.pace.set_duration(link_time_ns(core_.context().config(), handle.busiest_rows,
@@ -55,18 +56,17 @@ class EpCombine {
         check_done(group, handle);
     }
 
-    /// Takes accumulators for the next tokens and credits their rows.
+    /// Credits the rows of the next tokens, and takes accumulators for those whose turn it is. What comes
+    /// before its sum is open waits in packet memory, where there is room for it.
     void admit_tokens(EpGroup& group, EpHandle& handle) {
-        AccumulatorPool& pool = core_.token_pool();
-        bool admitted = false;
-        while (handle.state == HandleState::combining && handle.next_token < handle.token_count &&
-               in_pace(handle) && pool.has_room(group.parts, row_room(group)) &&
-               pool.contributions() + group.parts * room_of(handle, handle.tokens[handle.next_token]) <=
-                   group.token_limit) {
+        if (handle.state != HandleState::combining) return;
+        const std::uint32_t opened = handle.next_open;
+        open_sums(group, handle);
+        while (handle.next_token < handle.token_count && may_admit(group, handle)) {
             admit(group, handle, handle.next_token++);
-            admitted = true;
+            open_sums(group, handle);
         }
-        if (admitted) gather_.queue_source(group, handle, group.parameters.rank);
+        if (handle.next_open != opened) gather_.queue_source(group, handle, group.parameters.rank);
     }
 
     void on_ready(EpGroup& group, EpHandle& handle) { gather_.queue_all(group, handle); }
@@ -105,8 +105,7 @@ class EpCombine {
             row.arrived |= 1U << part;
             if (row.arrived == all_parts(group)) row_returned(group, handle, row);
             if (partial.missing != 0) mark_lacking(group, handle, row, partial.missing);
-            hal.reduce_add(token_sum(group, handle, partial.token, part), position_of(handle, i),
-                           event.buffer);
+            take_row(group, handle, row, i, part, event.buffer);
             return regmap::NackReason::none;
         }
         return regmap::NackReason::invalid_request;
@@ -161,7 +160,17 @@ class EpCombine {
             core_.hal().reduce_close(sum);
             pool.give_back(sum);
         });
+        release_early_rows(handle);
         gather_.abandon(group, handle);
+    }
+
+    /// Lets go of rows that came before their sums.
+    void release_early_rows(EpHandle& handle) {
+        change_early_room(handle, -static_cast<std::int32_t>(handle.early_room));
+        if (handle.next_open == handle.next_token) return;
+        for (BufferId& buffer : handle.early_rows) {
+            if (buffer != 0) core_.hal().release(std::exchange(buffer, 0));
+        }
     }
 
     void check_done(EpGroup& group, EpHandle& handle) {
@@ -244,9 +253,22 @@ class EpCombine {
         }
     }
 
-    void admit(EpGroup& group, EpHandle& handle, std::uint32_t token) {
-        TokenRows& rows = handle.tokens[token];
-        rows.parts_left = static_cast<std::uint16_t>(group.parts);
+    [[nodiscard]] bool may_admit(const EpGroup& group, const EpHandle& handle) {
+        const std::uint32_t room = group.parts * room_of(handle, handle.tokens[handle.next_token]);
+        return in_pace(handle) && handle.next_token - handle.next_open < early_tokens &&
+               core_.token_pool().contributions() + early_room_ + room <= group.token_limit;
+    }
+
+    /// Opens the sums of admitted tokens in order, as far as there are accumulators.
+    void open_sums(EpGroup& group, EpHandle& handle) {
+        while (handle.next_open < handle.next_token &&
+               core_.token_pool().has_room(group.parts, row_room(group)))
+            open(group, handle, handle.next_open++);
+    }
+
+    void open(EpGroup& group, EpHandle& handle, std::uint32_t token) {
+        const TokenRows& rows = handle.tokens[token];
+        change_early_room(handle, -static_cast<std::int32_t>(group.parts * room_of(handle, rows)));
         for (std::uint32_t part = 0; part < group.parts; ++part) {
             const std::uint32_t sum =
                 core_.token_pool().take({.use = AccumulatorUse::token,
@@ -262,7 +284,40 @@ class EpCombine {
                                           .from = group.parameters.partial_format,
                                           .counter = core_.counter(group, handle)});
             read_biases(core_.hal(), group, handle.request, sum, token, part);
+            add_early_rows(group, handle, rows, part);
         }
+    }
+
+    /// What came of a part, or is known not to come, before its sum was open.
+    void add_early_rows(EpGroup& group, EpHandle& handle, const TokenRows& rows, std::uint32_t part) {
+        for (std::uint32_t i = 0; i < rows.count; ++i) {
+            RowInfo& row = handle.rows[rows.first + i];
+            if (row.node == group.node || ((row.arrived >> part) & 1U) == 0) continue;
+            const BufferId buffer = std::exchange(early_row(group, handle, row.token, i, part), 0);
+            if (buffer != 0)
+                core_.hal().reduce_add(token_sum(group, handle, row.token, part), position_of(handle, i),
+                                       buffer);
+            else core_.hal().reduce_skip(token_sum(group, handle, row.token, part), position_of(handle, i));
+        }
+    }
+
+    /// The buffer is this function's.
+    void take_row(EpGroup& group, EpHandle& handle, const RowInfo& row, std::uint32_t i, std::uint32_t part,
+                  BufferId buffer) {
+        if (row.token >= handle.next_open) early_row(group, handle, row.token, i, part) = buffer;
+        else
+            core_.hal().reduce_add(token_sum(group, handle, row.token, part), position_of(handle, i), buffer);
+    }
+
+    void change_early_room(EpHandle& handle, std::int32_t by) {
+        handle.early_room += static_cast<std::uint32_t>(by);
+        early_room_ += static_cast<std::uint32_t>(by);
+    }
+
+    void admit(EpGroup& group, EpHandle& handle, std::uint32_t token) {
+        TokenRows& rows = handle.tokens[token];
+        rows.parts_left = static_cast<std::uint16_t>(group.parts);
+        change_early_room(handle, static_cast<std::int32_t>(group.parts * room_of(handle, rows)));
         for (std::uint32_t i = 0; i < rows.count; ++i) {
             RowInfo& row = handle.rows[rows.first + i];
             if (row.node == group.node) continue;  // gathered by this device itself
@@ -296,13 +351,16 @@ class EpCombine {
             if (((row.arrived >> part) & 1U) != 0) continue;
             row.arrived |= 1U << part;
             mark_missing(handle, row);
-            core_.hal().reduce_skip(token_sum(group, handle, row.token, part), position_of(handle, position));
+            if (row.token < handle.next_open)
+                core_.hal().reduce_skip(token_sum(group, handle, row.token, part),
+                                        position_of(handle, position));
         }
     }
 
     Core& core_;
     EpContribute<Core> contribute_;
     EpGather<Core> gather_;
+    std::uint32_t early_room_ = 0;  ///< Of all handles.
 };
 
 }  // namespace plait::firmware

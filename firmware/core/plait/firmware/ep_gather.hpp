@@ -144,7 +144,7 @@ class EpGather {
         PeerState& self = handle.peer[group.parameters.rank];
         if (self.entry_row == no_index) return false;
         const RowInfo& row = handle.rows[self.entry_row];
-        if (row.token >= handle.next_token || !contributors_ready(group, handle, row.targets)) return false;
+        if (row.token >= handle.next_open || !contributors_ready(group, handle, row.targets)) return false;
         const TokenRows& rows = handle.tokens[row.token];
         const AccumulatorJob job{.use = AccumulatorUse::local,
                                  .group = group.number,

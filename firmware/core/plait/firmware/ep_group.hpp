@@ -115,6 +115,8 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
         arena.reserve<std::uint8_t>(std::size_t{group.is_low_latency() ? p.experts : p.ranks} * tokens);
     handle.entry_rows = arena.reserve<EntryRow>(entry_row_limit(p));
     handle.token_sums = arena.reserve<std::uint32_t>(tokens * group.parts);
+    handle.early_rows =
+        arena.make<BufferId>(std::size_t{early_tokens} * std::min(p.topk, group.nodes) * group.parts);
     handle.gather_ring = arena.make<std::uint16_t>(p.ranks + 1);
     return arena.complete();
 }

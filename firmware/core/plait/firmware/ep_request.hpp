@@ -73,7 +73,8 @@ regmap::Status check_combine(const EpGroup& group, const EpHandle& handle, const
     const std::uint64_t rows = output_slots(group, handle);
     const std::uint64_t choices = std::uint64_t{handle.token_count} * group.parameters.topk;
     const std::uint64_t combined = std::uint64_t{handle.token_count} * group.output_bytes;
-    const std::uint32_t token_room = std::min(group.parameters.topk, group.nodes) + bias_room(group, bias_count(request));
+    const std::uint32_t token_room =
+        std::min(group.parameters.topk, group.nodes) + bias_room(group, bias_count(request));
     if (group.parts * token_room > group.token_limit) return regmap::Status::limit_exceeded;
     const RangeCheck checks[] = {{request.x, rows * group.outputs.data_bytes},
                                  {request.x_scales, rows * group.outputs.scale_bytes},

@@ -208,8 +208,11 @@ struct EpHandle {
     std::int64_t entry_parts_left = 0;  ///< Packets to be forwarded yet.
 
     // Combine.
-    std::span<std::uint32_t> token_sums;  ///< [max_tokens, parts] while a token is admitted.
-    std::uint32_t next_token = 0;         ///< Next to be admitted.
+    std::span<std::uint32_t> token_sums;  ///< [max_tokens, parts] while a token's sums are open.
+    std::span<BufferId> early_rows;       ///< See early_row().
+    std::uint32_t next_token = 0;         ///< Next to be admitted: its rows may come then.
+    std::uint32_t next_open = 0;          ///< Next whose sums will be opened, not beyond next_token.
+    std::uint32_t early_room = 0;         ///< Taken by rows of the tokens between, see room_of().
     std::uint32_t tokens_left = 0;
     std::uint64_t pulls_left = 0;  ///< Parts of this rank's outputs not yet asked for.
     std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_by_entry{};  ///< The same by entry.
@@ -345,6 +348,16 @@ struct PartialSlot {
     std::uint16_t part = 0;
     std::uint8_t missing = 0;
 };
+
+/// Tokens whose rows may come before their sums are open.
+inline constexpr std::uint32_t early_tokens = 32;
+
+/// Where part `part` of the i-th row of such a token waits; 0: it has not come.
+inline BufferId& early_row(const EpGroup& group, EpHandle& handle, std::uint32_t token, std::uint32_t i,
+                           std::uint32_t part) {
+    const std::uint32_t rows = std::min(group.parameters.topk, group.nodes);
+    return handle.early_rows[(token % early_tokens * rows + i) * group.parts + part];
+}
 
 /// What an accumulator of the reduce engine is used for.
 enum class AccumulatorUse : std::uint8_t {
