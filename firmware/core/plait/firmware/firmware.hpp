@@ -32,8 +32,7 @@ class Firmware {
     /// Memory that the modules need; table memory of EP groups is only touched as far as groups use it.
     [[nodiscard]] static std::size_t memory_bytes(const DeviceConfig& config) {
         constexpr std::size_t fixed = std::size_t{4} << 20;  // queues, pools, alignment
-        return fixed + config.max_qps * (sizeof(QueuePair) + sizeof(QpRings)) +
-               config.max_memory_regions * std::size_t{64} +
+        return fixed + config.max_qps * qp_memory_bytes + config.max_memory_regions * std::size_t{64} +
                config.max_groups * (config.group_memory_bytes + sizeof(EpGroup)) +
                config.accumulators * sizeof(AccumulatorJob);
     }

@@ -9,12 +9,12 @@
 namespace plait::firmware {
 
 /// The receive side of one queue pair, in memory of the HAL's.
-struct ReceiveQp {
-    engines::RxWindow window;
+struct alignas(32) ReceiveQp {
     std::uint32_t qpn = 0;
     std::uint32_t peer_device = 0;
-    std::uint32_t mtu_bytes = 0;
+    std::uint16_t mtu_bytes = 0;
     bool is_open = false;
+    engines::RxWindow window;
 };
 
 /// Finds the queue pair of a packet, checks that it comes from its peer and that its fields fit each other,

@@ -36,8 +36,8 @@ using regmap::Status;
 template <class Context>
 class Transport {
   public:
-    /// Memory for config().max_qps queue pairs comes from `arena` (sizeof(QueuePair) + sizeof(QpRings) each);
-    /// without it every create_qp answers limit_exceeded. Asks hal().port_up().
+    /// Memory for config().max_qps queue pairs comes from `arena` (qp_memory_bytes each); without it every
+    /// create_qp answers limit_exceeded. Asks hal().port_up().
     Transport(Context& context, Arena& arena);
 
     /// Forgets every queue pair; nothing completes. Credits and port states start anew.
@@ -154,7 +154,7 @@ class Transport {
     std::optional<engines::PathChoice> choose_path(QueuePair& qp, std::uint32_t due);
     SendResult send_one(QueuePair& qp);
     [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
-    void send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,
+    void send_packet(QueuePair& qp, std::uint16_t number, std::uint64_t count,
                      const engines::PathChoice& path);
     void fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count, Packet& packet,
               Payload& payload);
@@ -183,6 +183,11 @@ class Transport {
     void raise_threshold(QueuePair& qp, std::uint32_t packets);
     void message_acknowledged(QueuePair& qp, std::uint32_t slot);
     void on_nack(QueuePair& qp, NackReason reason, std::uint64_t count);
+    /// Where a packet's acknowledgement is marked that came before its turn.
+    [[nodiscard]] static std::uint64_t& acknowledged_word(const QueuePair& qp, std::uint64_t count) {
+        auto& words = qp.small_tables->acknowledged;
+        return words[count / 64 % words.size()];
+    }
     [[nodiscard]] std::uint64_t pending_bits(const QueuePair& qp, std::int64_t first) const;
 
     // transport_recovery.hpp
@@ -195,8 +200,8 @@ class Transport {
     void find_losses(QueuePair& qp);
     void check_timeout(QueuePair& qp);
     void check_doubts(QueuePair& qp);
-    void requeue(QueuePair& qp, std::uint16_t index);
-    void packet_lost(QueuePair& qp, std::uint16_t index);
+    void requeue(QueuePair& qp, std::uint16_t number);
+    void packet_lost(QueuePair& qp, std::uint16_t number);
     void pause(QueuePair& qp, NackReason reason);
 
     // transport_paths.hpp
@@ -212,9 +217,8 @@ class Transport {
 
     auto& hal() { return context_.hal(); }
     [[nodiscard]] std::uint64_t now_ns() const { return context_.hal().now_ns(); }
-    [[nodiscard]] static std::uint16_t slot_of(std::uint64_t count) {
-        return count % regmap::max_window_packets;
-    }
+    /// Name of a packet in the lists.
+    [[nodiscard]] static std::uint16_t number_of(std::uint64_t count) { return count % (1U << 15); }
     [[nodiscard]] static std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu_bytes) {
         return bytes == 0 ? 1 : (bytes - 1) / mtu_bytes + 1;
     }
@@ -224,7 +228,8 @@ class Transport {
 
     Context& context_;
     std::span<QueuePair> qps_;
-    std::span<QpRings> rings_;
+    std::span<QpSmallTables> small_tables_;
+    std::span<QpTables> tables_;
     QpQueue<QpList::ready> ready_;
     std::array<QpQueue<QpList::waiting_for_plane>, any_plane + 1> waiting_;  ///< By awaited plane.
     QpQueue<QpList::failing> failing_;

@@ -37,7 +37,7 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     const std::uint64_t cause_count = qp.base + static_cast<std::uint64_t>(cause);
     const std::uint32_t rtt_ns = round_trip_ns(qp, packet, cause);
     if (ack.causing_marked && cause >= 0)
-        hal().spray(qp.qpn).on_ack(qp.rings->packets[slot_of(cause_count)].entropy_index, true);
+        hal().spray(qp.qpn).on_ack(qp.packets[number_of(cause_count)].entropy_index, true);
     const std::int32_t advance = engines::psn_diff(ack.cumulative_psn, psn_of(qp, qp.base));
     std::uint32_t bytes = 0;
     if (advance > 0) {
@@ -64,7 +64,7 @@ template <class Context>
 std::uint32_t Transport<Context>::round_trip_ns(const QueuePair& qp, const Packet& packet,
                                                 std::int64_t cause) const {
     if (cause < 0 || packet.ack.entropy == 0 || packet.ack.reason == NackReason::trimmed) return 0;
-    const PacketEntry& entry = qp.rings->packets[slot_of(qp.base + static_cast<std::uint64_t>(cause))];
+    const PacketEntry& entry = qp.packets[number_of(qp.base + static_cast<std::uint64_t>(cause))];
     if (entry.state != PacketState::in_flight || entry.transmissions != 1 || entry.plane != packet.ack.plane)
         return 0;
     return std::max(age_ns(entry), 1U);
@@ -74,12 +74,11 @@ template <class Context>
 std::uint32_t Transport<Context>::take_cumulative(QueuePair& qp, std::uint64_t cumulative) {
     std::uint32_t bytes = 0;
     for (; qp.base != cumulative; ++qp.base) {
-        const std::uint16_t slot = slot_of(qp.base);
-        std::uint64_t& word = qp.rings->acknowledged[slot / 64U];
-        const std::uint64_t bit = std::uint64_t{1} << (slot % 64U);
+        std::uint64_t& word = acknowledged_word(qp, qp.base);
+        const std::uint64_t bit = std::uint64_t{1} << (qp.base % 64);
         if ((word & bit) == 0) bytes += packet_acknowledged(qp, qp.base);
         word &= ~bit;
-        qp.rings->packets[slot].state = PacketState::free;
+        qp.packets[number_of(qp.base)].state = PacketState::free;
     }
     return bytes;
 }
@@ -87,11 +86,10 @@ std::uint32_t Transport<Context>::take_cumulative(QueuePair& qp, std::uint64_t c
 /// The acknowledged bits of the 64 packets from `first` packets after the base on.
 template <class Context>
 std::uint64_t Transport<Context>::pending_bits(const QueuePair& qp, std::int64_t first) const {
-    const auto& words = qp.rings->acknowledged;
-    const std::uint32_t slot = slot_of(qp.base + static_cast<std::uint64_t>(first));
-    const std::uint32_t shift = slot % 64;
-    std::uint64_t bits = words[slot / 64] >> shift;
-    if (shift != 0) bits |= words[(slot / 64 + 1) % words.size()] << (64 - shift);
+    const std::uint64_t count = qp.base + static_cast<std::uint64_t>(first);
+    const std::uint32_t shift = count % 64;
+    std::uint64_t bits = acknowledged_word(qp, count) >> shift;
+    if (shift != 0) bits |= acknowledged_word(qp, count + 64) << (64 - shift);
     return bits;
 }
 
@@ -106,8 +104,7 @@ std::uint32_t Transport<Context>::take_bitmap(QueuePair& qp, const AckHeader& ac
         std::uint64_t bits = (ack.bitmap[i] >> behind) & ~pending_bits(qp, from);
         for (; bits != 0; bits &= bits - 1) {
             const std::uint64_t count = qp.base + static_cast<std::uint64_t>(from + std::countr_zero(bits));
-            const std::uint16_t slot = slot_of(count);
-            qp.rings->acknowledged[slot / 64U] |= std::uint64_t{1} << (slot % 64U);
+            acknowledged_word(qp, count) |= std::uint64_t{1} << (count % 64);
             bytes += packet_acknowledged(qp, count);
         }
     }
@@ -117,19 +114,18 @@ std::uint32_t Transport<Context>::take_bitmap(QueuePair& qp, const AckHeader& ac
 /// Called once a packet. Returns its bytes.
 template <class Context>
 std::uint32_t Transport<Context>::packet_acknowledged(QueuePair& qp, std::uint64_t count) {
-    QpRings& rings = *qp.rings;
-    const std::uint16_t slot = slot_of(count);
-    PacketEntry& entry = rings.packets[slot];
-    MessageEntry& message = rings.messages[entry.message];
+    const std::uint16_t number = number_of(count);
+    PacketEntry& entry = qp.packets[number];
+    MessageEntry& message = qp.messages[entry.message];
     const std::uint32_t bytes = packet_bytes(qp, message, entry.offset) + overhead_bytes;
     const auto behind = static_cast<std::int32_t>(qp.acked_departure - entry.departure);
     if (entry.state == PacketState::lost) {
         ++statistics_.cancelled_retransmissions;
-        qp.lost.remove(rings.packets, slot);
+        qp.lost.remove(qp.packets, number);
         raise_threshold(qp, static_cast<std::uint32_t>(std::max(behind, 0)) + reordering_packets / 2);
     } else {
-        qp.in_flight.remove(rings.packets, slot);
-        --qp.in_flight_by_plane[rings.packets[slot].plane];
+        qp.in_flight.remove(qp.packets, number);
+        --qp.in_flight_by_plane[entry.plane];
         qp.in_flight_bytes -= bytes;
     }
     entry.state = PacketState::acknowledged;
@@ -152,8 +148,8 @@ void Transport<Context>::raise_threshold(QueuePair& qp, std::uint32_t packets) {
 
 template <class Context>
 void Transport<Context>::message_acknowledged(QueuePair& qp, std::uint32_t slot) {
-    const MessageEntry& message = qp.rings->messages[slot];
-    if (message.is_work) qp.rings->work[message.tag].done = true;
+    const MessageEntry& message = qp.messages[slot];
+    if (message.is_work) qp.tables->work[message.tag].done = true;
     else context_.ep().message_done(qp.qpn, message.tag, Status::ok);
 }
 
@@ -161,8 +157,8 @@ void Transport<Context>::message_acknowledged(QueuePair& qp, std::uint32_t slot)
 template <class Context>
 void Transport<Context>::on_nack(QueuePair& qp, NackReason reason, std::uint64_t count) {
     if (count < qp.base || count >= qp.next) return;  // about an earlier transmission, all is well now
-    const std::uint16_t slot = slot_of(count);
-    const PacketEntry& entry = qp.rings->packets[slot];
+    const std::uint16_t number = number_of(count);
+    const PacketEntry& entry = qp.packets[number];
     if (entry.state != PacketState::in_flight) return;
     ++statistics_.nacks_received;
     if (reason == NackReason::remote_access || reason == NackReason::invalid_request) {
@@ -170,11 +166,11 @@ void Transport<Context>::on_nack(QueuePair& qp, NackReason reason, std::uint64_t
              entry.message);
         return;
     }
-    requeue(qp, slot);
+    requeue(qp, number);
     qp.progress_ns = now_ns();
     if (reason ==
         NackReason::trimmed) {  // it may go again at once, if that leaves less under way than before
-        const std::uint32_t bytes = packet_bytes(qp, qp.rings->messages[entry.message], entry.offset);
+        const std::uint32_t bytes = packet_bytes(qp, qp.messages[entry.message], entry.offset);
         if (!qp.congestion.on_trimmed(bytes + overhead_bytes)) pause(qp, reason);
         return;
     }

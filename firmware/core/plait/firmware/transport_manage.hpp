@@ -17,8 +17,9 @@ template <class Context>
 Transport<Context>::Transport(Context& context, Arena& arena)
     : context_(context),
       qps_(arena.make<QueuePair>(std::min(context.config().max_qps, 65536U))),
-      rings_(arena.reserve<QpRings>(std::min(context.config().max_qps, 65536U))) {
-    if (rings_.empty()) qps_ = {};
+      small_tables_(arena.reserve<QpSmallTables>(qps_.size())),
+      tables_(arena.reserve<QpTables>(qps_.size())) {
+    if (small_tables_.empty() || tables_.empty()) qps_ = {};
     reset();
 }
 
@@ -66,7 +67,8 @@ QpCreated Transport<Context>::create_qp(const regmap::AdminRequest& request) {
         if (qp.state != QpState::free) continue;
         last_created_ = qpn;
         qp = QueuePair{};
-        qp.rings = &rings_[qpn];
+        qp.small_tables = &small_tables_[qpn];
+        qp.tables = &tables_[qpn];
         qp.state = QpState::created;
         qp.qpn = qpn;
         qp.first_psn = derive_seed(config.seed, config.device_number, ++connections_) & engines::psn_mask;
@@ -103,7 +105,7 @@ void Transport<Context>::start_sending(QueuePair& qp) {
     const DeviceConfig& config = context_.config();
     qp.state = QpState::connected;
     qp.progress_ns = now_ns();
-    qp.rings->acknowledged.fill(0);
+    qp.small_tables->acknowledged.fill(0);
     qp.congestion.reset({config.base_rtt_ns, config.planes * config.plane_rate_gbps, qp.mtu_bytes});
     hal().window_open(qp.qpn, qp.peer_device, qp.expected_psn, qp.window_packets, qp.mtu_bytes);
     hal().spray(qp.qpn).configure({.policy = static_cast<engines::SprayPolicy>(qp.spray_policy),
@@ -163,8 +165,8 @@ void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t 
     qp.in_flight_bytes = 0;
     qp.in_flight_by_plane = {};
     qp.base = qp.next;
-    const auto& messages = qp.rings->messages;
-    auto& work_entries = qp.rings->work;
+    const auto& messages = qp.messages;
+    auto& work_entries = qp.tables->work;
     std::uint32_t failed_slot = 0;
     if (message_slot < message_ring) {
         failed_slot = messages[message_slot].is_work ? static_cast<std::uint32_t>(messages[message_slot].tag)
@@ -175,7 +177,7 @@ void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t 
         failed_slot = oldest % work_ring;
     }
     while (qp.message_head != qp.message_tail) {
-        const MessageEntry message = messages[qp.message_head++ % message_ring];
+        const MessageEntry message = messages[qp.message_head++];
         if (!message.is_work && message.unacknowledged != 0)
             context_.ep().message_done(qp.qpn, message.tag, Status::flushed);
     }
@@ -191,7 +193,7 @@ void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t 
 template <class Context>
 void Transport<Context>::flush_receives(QueuePair& qp) {
     while (qp.receive_head != qp.receive_posted) {
-        const ReceiveEntry entry = qp.rings->receives[qp.receive_head++ % receive_ring];
+        const ReceiveEntry entry = qp.tables->receives[qp.receive_head++ % receive_ring];
         complete_receive(qp, entry, entry.status == Status::ok ? Status::flushed : entry.status);
     }
     qp.receives_arrived = 0;

@@ -134,7 +134,7 @@ NackReason Transport<Context>::take_receive(QueuePair& qp, const PacketEvent& ev
     if (static_cast<std::int32_t>(behind_head) < 0)
         return NackReason::invalid_request;  // that request is completed
     if (behind_head >= waiting) return NackReason::receiver_not_ready;
-    ReceiveEntry& entry = qp.rings->receives[packet.receive_number % receive_ring];
+    ReceiveEntry& entry = qp.tables->receives[packet.receive_number % receive_ring];
     const std::uint64_t end =
         position + packets_of(packet.message_bytes - packet.message_offset, qp.mtu_bytes);
     if (entry.arrived &&
@@ -201,14 +201,14 @@ void Transport<Context>::post_receive(std::uint32_t qpn, const regmap::ReceiveRe
         complete_receive(*qp, entry, status);
         return;
     }
-    qp->rings->receives[qp->receive_posted++ % receive_ring] = entry;
+    qp->tables->receives[qp->receive_posted++ % receive_ring] = entry;
 }
 
 /// Completes, in order, the receive requests whose messages are in place with everything sent before them.
 template <class Context>
 void Transport<Context>::complete_receives(QueuePair& qp) {
     while (qp.receive_head != qp.receive_posted) {
-        const ReceiveEntry& next = qp.rings->receives[qp.receive_head % receive_ring];
+        const ReceiveEntry& next = qp.tables->receives[qp.receive_head % receive_ring];
         if (!next.arrived || qp.received < next.end) break;
         const ReceiveEntry entry = next;
         ++qp.receive_head;

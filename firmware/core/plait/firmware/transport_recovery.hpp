@@ -45,7 +45,7 @@ void Transport<Context>::rearm(QueuePair& qp) {
     if (qp.ack_owed_since_ns != never_ns) next = std::min(next, qp.ack_owed_since_ns + ack_delay_ns);
     if (now < qp.pause_until_ns) next = std::min(next, qp.pause_until_ns);
     if (!qp.in_flight.empty()) {
-        const std::uint32_t age = age_ns(qp.rings->packets[qp.in_flight.head]);
+        const std::uint32_t age = age_ns(qp.packets[qp.in_flight.head]);
         const std::uint64_t rto = rto_ns(qp);
         next = std::min(next, now + (rto > age ? rto - age : 1));
     }
@@ -82,7 +82,7 @@ template <class Context>
 void Transport<Context>::find_losses(QueuePair& qp) {
     while (!qp.in_flight.empty()) {
         const std::uint16_t oldest = qp.in_flight.head;
-        const PacketEntry& entry = qp.rings->packets[oldest];
+        const PacketEntry& entry = qp.packets[oldest];
         const std::uint32_t overtaken_by = qp.acked_departure - entry.departure;
         if (!is_overtaken(qp, entry) || overtaken_by <= qp.reordering_packets) return;
         const std::uint32_t age = age_ns(entry);
@@ -107,7 +107,7 @@ void Transport<Context>::check_timeout(QueuePair& qp) {
     bool is_silent = false;
     while (!qp.in_flight.empty()) {
         const std::uint16_t oldest = qp.in_flight.head;
-        const PacketEntry& entry = qp.rings->packets[oldest];
+        const PacketEntry& entry = qp.packets[oldest];
         if (age_ns(entry) < rto) break;
         is_silent |= !is_overtaken(qp, entry);
         packet_lost(qp, oldest);
@@ -123,15 +123,15 @@ void Transport<Context>::check_timeout(QueuePair& qp) {
 template <class Context>
 void Transport<Context>::check_doubts(QueuePair& qp) {
     const auto since = static_cast<std::uint32_t>(now_ns() - qp.doubt_before_ns);
-    std::uint16_t index = qp.in_flight.head;
-    while (index != PacketList::none) {
-        const PacketEntry& entry = qp.rings->packets[index];
+    std::uint16_t number = qp.in_flight.head;
+    while (number != PacketList::none) {
+        const PacketEntry& entry = qp.packets[number];
         const std::uint16_t next = entry.next;
         if ((qp.doubtful_planes >> entry.plane & 1) != 0 && age_ns(entry) >= since) {
             ++statistics_.losses;
-            requeue(qp, index);
+            requeue(qp, number);
         }
-        index = next;
+        number = next;
     }
     qp.doubt_ns = never_ns;
     qp.doubtful_planes = 0;
@@ -139,20 +139,20 @@ void Transport<Context>::check_doubts(QueuePair& qp) {
 
 /// A packet in flight waits to be sent again. Its path is not blamed.
 template <class Context>
-void Transport<Context>::requeue(QueuePair& qp, std::uint16_t index) {
-    PacketEntry& entry = qp.rings->packets[index];
-    qp.in_flight.remove(qp.rings->packets, index);
-    --qp.in_flight_by_plane[qp.rings->packets[index].plane];
-    qp.in_flight_bytes -= packet_bytes(qp, qp.rings->messages[entry.message], entry.offset) + overhead_bytes;
+void Transport<Context>::requeue(QueuePair& qp, std::uint16_t number) {
+    PacketEntry& entry = qp.packets[number];
+    qp.in_flight.remove(qp.packets, number);
+    --qp.in_flight_by_plane[qp.packets[number].plane];
+    qp.in_flight_bytes -= packet_bytes(qp, qp.messages[entry.message], entry.offset) + overhead_bytes;
     entry.state = PacketState::lost;
-    qp.lost.push_back(qp.rings->packets, index);
+    qp.lost.push_back(qp.packets, number);
 }
 
 template <class Context>
-void Transport<Context>::packet_lost(QueuePair& qp, std::uint16_t index) {
-    const PacketEntry& entry = qp.rings->packets[index];
+void Transport<Context>::packet_lost(QueuePair& qp, std::uint16_t number) {
+    const PacketEntry& entry = qp.packets[number];
     ++statistics_.losses;
-    requeue(qp, index);
+    requeue(qp, number);
     auto& spray = hal().spray(qp.qpn);
     if ((spray.usable_planes() >> entry.plane & 1) == 0) return;
     spray.on_loss(entry.entropy_index);

@@ -72,7 +72,7 @@ void Transport<Context>::submit(std::uint32_t qpn, const regmap::WorkRequest& re
     work.status = check_request(*qp, request);
     work.done = work.status != Status::ok;
     const std::uint32_t slot = qp->work_tail++ % work_ring;
-    qp->rings->work[slot] = work;
+    qp->tables->work[slot] = work;
     if (work.done) {
         retire_work(*qp);
         return;
@@ -112,7 +112,8 @@ template <class Context>
 void Transport<Context>::add_message(QueuePair& qp, const MessageEntry& message) {
     if (qp.message_head == qp.message_tail)
         qp.progress_ns = now_ns();  // the time limit starts with the first request
-    MessageEntry& entry = qp.rings->messages[qp.message_tail++ % message_ring];
+    qp.messages.prepare(qp.message_head, qp.message_tail, qp.small_tables->messages, qp.tables->messages);
+    MessageEntry& entry = qp.messages[qp.message_tail++];
     entry = message;
     entry.unacknowledged = packets_of(message.length_bytes, qp.mtu_bytes);
     make_ready(qp);
@@ -121,8 +122,7 @@ void Transport<Context>::add_message(QueuePair& qp, const MessageEntry& message)
 /// Gives the slots of acknowledged messages back, and tells who waits for them.
 template <class Context>
 void Transport<Context>::retire_messages(QueuePair& qp) {
-    while (qp.message_head != qp.message_tail &&
-           qp.rings->messages[qp.message_head % message_ring].unacknowledged == 0)
+    while (qp.message_head != qp.message_tail && qp.messages[qp.message_head].unacknowledged == 0)
         ++qp.message_head;
     retire_work(qp);
     const std::uint32_t free_messages = message_ring - (qp.message_tail - qp.message_head);
@@ -134,8 +134,8 @@ void Transport<Context>::retire_messages(QueuePair& qp) {
 
 template <class Context>
 void Transport<Context>::retire_work(QueuePair& qp) {
-    while (qp.work_head != qp.work_tail && qp.rings->work[qp.work_head % work_ring].done) {
-        const WorkEntry work = qp.rings->work[qp.work_head++ % work_ring];
+    while (qp.work_head != qp.work_tail && qp.tables->work[qp.work_head % work_ring].done) {
+        const WorkEntry work = qp.tables->work[qp.work_head++ % work_ring];
         if (work.status != Status::ok || (work.request.flags & regmap::request_signalled) != 0)
             complete_work(qp, work, work.status);
     }
@@ -266,20 +266,22 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
         arm(qp, qp.pause_until_ns);
         return SendResult::blocked;
     }
-    QpRings& rings = *qp.rings;
     const bool again = !qp.lost.empty();
     if (!again && (qp.message_cursor == qp.message_tail || qp.next - qp.base >= qp.window_packets))
         return SendResult::blocked;
     const std::uint32_t due = planes_due(qp);
     if ((due & offered_planes_) == 0) return SendResult::no_plane;
-    const std::uint16_t index = again ? qp.lost.head : slot_of(qp.next);
-    PacketEntry& entry = rings.packets[index];
+    if (!again)
+        qp.packets.prepare(static_cast<std::uint32_t>(qp.base), static_cast<std::uint32_t>(qp.next),
+                           qp.small_tables->packets, qp.tables->packets);
+    const std::uint16_t number = again ? qp.lost.head : number_of(qp.next);
+    PacketEntry& entry = qp.packets[number];
     if (!again) {
         entry.message = static_cast<std::uint8_t>(qp.message_cursor % message_ring);
         entry.offset = qp.cursor_offset;
         entry.transmissions = 0;
     }
-    const MessageEntry& message = rings.messages[entry.message];
+    const MessageEntry& message = qp.messages[entry.message];
     const std::uint32_t bytes = packet_bytes(qp, message, entry.offset);
     const bool window_full = qp.in_flight_bytes + bytes + overhead_bytes > qp.congestion.bytes();
     if (!qp.in_flight.empty() && (qp.cautious || window_full)) return SendResult::blocked;
@@ -288,8 +290,9 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     if (!path) return SendResult::no_plane;
     std::uint64_t count = qp.next;
     if (again) {
-        qp.lost.remove(rings.packets, index);
-        count = qp.base + static_cast<std::uint16_t>(index - slot_of(qp.base)) % regmap::max_window_packets;
+        qp.lost.remove(qp.packets, number);
+        count =
+            qp.base + static_cast<std::uint16_t>(number - number_of(qp.base)) % regmap::max_window_packets;
     } else {
         ++qp.next;
         statistics_.window_high_water = std::max(statistics_.window_high_water, qp.next - qp.base);
@@ -299,7 +302,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
             ++qp.message_cursor;
         }
     }
-    send_packet(qp, index, count, *path);
+    send_packet(qp, number, count, *path);
     return SendResult::sent;
 }
 
@@ -313,11 +316,11 @@ std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
 }
 
 template <class Context>
-void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::uint64_t count,
+void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t number, std::uint64_t count,
                                      const engines::PathChoice& path) {
     const std::uint64_t now = now_ns();
-    PacketEntry& entry = qp.rings->packets[index];
-    const std::uint32_t bytes = packet_bytes(qp, qp.rings->messages[entry.message], entry.offset);
+    PacketEntry& entry = qp.packets[number];
+    const std::uint32_t bytes = packet_bytes(qp, qp.messages[entry.message], entry.offset);
     entry.sent_ns = static_cast<std::uint32_t>(now + queued_ns(path.plane));
     entry.departure = ++qp.departures;
     entry.entropy_index = path.entropy_index;
@@ -325,7 +328,7 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     entry.state = PacketState::in_flight;
     if (entry.transmissions != 0) ++statistics_.retransmitted;
     if (entry.transmissions != 0xff) ++entry.transmissions;
-    qp.in_flight.push_back(qp.rings->packets, index);
+    qp.in_flight.push_back(qp.packets, number);
     ++qp.in_flight_by_plane[path.plane];
     qp.balance.sent(path.plane, bytes + overhead_bytes);
     qp.in_flight_bytes += bytes + overhead_bytes;
@@ -341,7 +344,7 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
     // In a window of three and more every other packet will do, counted from the last one that asked: a burst
     // that fills the window must not end without a request.
     const bool is_due = window < 3U * qp.mtu_bytes || qp.departures - qp.requested_departure >= 2;
-    const bool is_awaited = qp.rings->messages[entry.message].opcode != Opcode::mp_ep_partial;
+    const bool is_awaited = qp.messages[entry.message].opcode != Opcode::mp_ep_partial;
     packet.ack_request = (is_awaited && !has_packet(qp)) || qp.cautious || qp.rto_backoff != 0 ||
                          qp.next - qp.base >= qp.window_packets ||
                          (is_full && window < 8U * qp.mtu_bytes && is_due);
@@ -356,7 +359,7 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t index, std::ui
 template <class Context>
 void Transport<Context>::fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count,
                               Packet& packet, Payload& payload) {
-    const MessageEntry& message = qp.rings->messages[entry.message];
+    const MessageEntry& message = qp.messages[entry.message];
     const std::uint32_t behind_head = (entry.message - qp.message_head) % message_ring;
     packet.opcode = message.opcode;
     packet.source_device = context_.config().device_number;
@@ -368,7 +371,7 @@ void Transport<Context>::fill(const QueuePair& qp, const PacketEntry& entry, std
     packet.message_offset = entry.offset;
     packet.message_bytes = message.length_bytes;
     packet.receive_number = message.receive_number;
-    if (message.is_work) fill_work(message, qp.rings->work[message.tag], packet, payload);
+    if (message.is_work) fill_work(message, qp.tables->work[message.tag], packet, payload);
     else context_.ep().build(message.tag, entry.offset, packet, payload);
 }
 

@@ -2,6 +2,7 @@
 // What the transport keeps for a queue pair. Plain data; the rules are in transport*.hpp.
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <plait/firmware/commands.hpp>
 #include <plait/firmware/congestion.hpp>
@@ -55,6 +56,36 @@ struct QpCreated {
 
 enum class PacketState : std::uint8_t { free, in_flight, lost, acknowledged };
 
+/// A ring of entries by number, a number's place being its low bits. As long as there are few of them they
+/// lie in a small table, close to those of other queue pairs: a device has many, with few packets under way
+/// on each. A large table takes over when there are more, until none is left.
+template <class Entry, std::size_t few, std::size_t most>
+class EntryRing {
+  public:
+    using Few = std::array<Entry, few>;
+    using Most = std::array<Entry, most>;
+
+    /// Makes room for entry number `next`, modulo 2^32, of `most` at most; those from `first` on are in use.
+    void prepare(std::uint32_t first, std::uint32_t next, Few& small, Most& large) {
+        if (first == next) {
+            entries_ = small.data();
+            mask_ = few - 1;
+        } else if (next - first >= few && entries_ == small.data()) {
+            for (; first != next; ++first) large[first % most] = small[first % few];
+            entries_ = large.data();
+            mask_ = most - 1;
+        }
+    }
+
+    Entry& operator[](std::uint32_t number) const { return entries_[number & mask_]; }
+
+  private:
+    static_assert(std::has_single_bit(few) && std::has_single_bit(most) && few < most);
+
+    Entry* entries_ = nullptr;
+    std::uint32_t mask_ = 0;
+};
+
 /// A PSN inside the send window, in one of two lists: in flight (in order of departure), or waiting to be
 /// sent again.
 struct PacketEntry {
@@ -71,7 +102,9 @@ struct PacketEntry {
 };
 static_assert(sizeof(PacketEntry) <= 24);
 
-/// List of packet entries, linked by their place in the window.
+using PacketRing = EntryRing<PacketEntry, 16, regmap::max_window_packets>;
+
+/// List of packet entries, linked by their numbers.
 struct PacketList {
     static constexpr std::uint16_t none = 0xffff;
     std::uint16_t head = none;
@@ -79,16 +112,15 @@ struct PacketList {
 
     [[nodiscard]] constexpr bool empty() const { return head == none; }
 
-    constexpr void push_back(std::array<PacketEntry, regmap::max_window_packets>& entries,
-                             std::uint16_t index) {
-        entries[index].next = none;
-        entries[index].previous = tail;
-        (tail == none ? head : entries[tail].next) = index;
-        tail = index;
+    void push_back(const PacketRing& entries, std::uint16_t number) {
+        entries[number].next = none;
+        entries[number].previous = tail;
+        (tail == none ? head : entries[tail].next) = number;
+        tail = number;
     }
 
-    constexpr void remove(std::array<PacketEntry, regmap::max_window_packets>& entries, std::uint16_t index) {
-        const PacketEntry& entry = entries[index];
+    void remove(const PacketRing& entries, std::uint16_t number) {
+        const PacketEntry& entry = entries[number];
         (entry.previous == none ? head : entries[entry.previous].next) = entry.next;
         (entry.next == none ? tail : entries[entry.next].previous) = entry.previous;
     }
@@ -104,6 +136,8 @@ struct MessageEntry {
     bool is_work;
 };
 static_assert(sizeof(MessageEntry) <= 32);
+
+using MessageRing = EntryRing<MessageEntry, 16, message_ring>;
 
 /// A work request: a copy of its record, until its completion.
 struct WorkEntry {
@@ -128,12 +162,18 @@ struct ReceiveEntry {
 
 /// The large tables of a queue pair. Reserved, not made: pages that no queue pair uses are never touched, and
 /// every entry is written before it is read.
-struct QpRings {
-    std::array<PacketEntry, regmap::max_window_packets> packets;
-    std::array<std::uint64_t, regmap::max_window_packets / 64> acknowledged;
-    std::array<MessageEntry, message_ring> messages;
+struct QpTables {
+    PacketRing::Most packets;
+    MessageRing::Most messages;
     std::array<WorkEntry, work_ring> work;
     std::array<ReceiveEntry, receive_ring> receives;
+};
+
+/// The small ones; reserved too.
+struct alignas(64) QpSmallTables {
+    PacketRing::Few packets;
+    MessageRing::Few messages;
+    std::array<std::uint64_t, regmap::max_window_packets / 64> acknowledged;
 };
 
 enum class QpState : std::uint8_t { free, created, connected, error };
@@ -145,82 +185,88 @@ enum class QpList : std::uint8_t { none, ready, waiting_for_plane, failing };
 constexpr std::uint8_t any_plane = regmap::max_planes;
 
 /// One queue pair. Counts that end in no unit are packets since the connection; PSN = first PSN + count, 24
-/// bits.
-struct QueuePair {
-    // Receiving.
+/// bits. What a packet needs to be sent comes first, in the first two or three cache lines.
+struct alignas(64) QueuePair {
+    // Scheduling and sending.
     QpState state = QpState::free;
+    QpList list = QpList::none;
+    std::uint16_t link = 0;                  ///< Next queue pair of the same list.
+    std::uint8_t awaited_plane = any_plane;  ///< In list waiting_for_plane: which.
+    regmap::SprayPolicy spray_policy = regmap::SprayPolicy::spray;
+    bool cautious = false;  ///< After a "try later": one packet at a time until one is taken.
+    std::uint8_t rto_backoff = 0;
+    std::uint16_t window_packets = 0;
+    std::uint16_t mtu_bytes = 0;
+    std::uint32_t qpn = 0;
+    std::uint64_t base = 0;  ///< Oldest unacknowledged packet.
+    std::uint64_t next = 0;  ///< Next new packet.
+    std::uint64_t pause_until_ns = 0;
+    PacketList in_flight;
+    PacketList lost;
+    std::uint32_t in_flight_bytes = 0;
+    std::uint32_t message_head = 0;    ///< Message numbers: oldest unacknowledged,
+    std::uint32_t message_cursor = 0;  ///< being cut into packets,
+    std::uint32_t message_tail = 0;    ///< next.
+
+    PacketRing packets;                 ///< Those that are not acknowledged,
+    MessageRing messages;               ///< and theirs.
+    std::uint64_t timer_ns = never_ns;  ///< What the timer of the queue pair is set to; never_ns: it is not.
+    std::uint32_t cursor_offset = 0;    ///< In the message at the cursor, bytes.
+    std::uint32_t departures = 0;
+    std::uint32_t requested_departure = 0;  ///< Latest departure that asked for an acknowledgement.
+    std::uint32_t first_psn = 0;
+    std::uint32_t peer_device = 0;
+    std::uint32_t peer_qpn = 0;
+
+    PlaneBalance balance;
+    std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};  ///< Packets.
+    std::uint32_t acked_departure = 0;  ///< Latest departure known to have arrived.
+    std::uint32_t reordering_packets = 0;
+    std::uint64_t progress_ns = 0;  ///< The peer last showed that it lives, or the first request came.
+    std::uint8_t refusals = 0;      ///< "Try later" in a row.
+    bool submit_starved = false;    ///< The send queue, EP, or the receive queue was told: no room.
+    bool ep_starved = false;
+    bool receive_starved = false;
+    CongestionWindow congestion;
+    QpSmallTables* small_tables = nullptr;
+    QpTables* tables = nullptr;
+
+    // Receiving.
     bool mark_reported = false;  ///< The latest packet was marked.
     bool ack_urgent = false;     ///< The sender waits: acknowledge when no packet is missing.
     std::uint8_t since_ack_marked = 0;
-    std::uint16_t since_ack = 0;  ///< Data packets since the last acknowledgement.
-    std::uint16_t mtu_bytes = 0;
+    std::uint16_t since_ack = 0;     ///< Data packets since the last acknowledgement.
     std::uint32_t expected_psn = 0;  ///< Next in order, as of the last packet taken.
     std::uint64_t received = 0;      ///< Packets received in order.
     std::uint64_t ack_owed_since_ns = never_ns;
-
     std::uint32_t receive_head = 0;      ///< Receive requests completed ...
     std::uint32_t receive_posted = 0;    ///< ... and posted.
     std::uint32_t receives_arrived = 0;  ///< Between these, those of which something arrived.
 
-    // Sending.
-    std::uint32_t qpn = 0;
-    std::uint32_t first_psn = 0;
-    std::uint64_t base = 0;  ///< Oldest unacknowledged packet.
-    std::uint64_t next = 0;  ///< Next new packet.
-    std::uint16_t window_packets = 0;
-    std::uint16_t link = 0;  ///< Next queue pair of the same list.
-    QpList list = QpList::none;
-    bool cautious = false;        ///< After a "try later": one packet at a time until one is taken.
-    bool submit_starved = false;  ///< The send queue, EP, or the receive queue was told: no room.
-    bool ep_starved = false;
-    bool receive_starved = false;
-    std::uint8_t rto_backoff = 0;
-    std::uint8_t refusals = 0;  ///< "Try later" in a row.
-    std::uint32_t in_flight_bytes = 0;
-    std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};  ///< Packets.
-    PlaneBalance balance;
-    std::uint8_t awaited_plane = any_plane;  ///< In list waiting_for_plane: which.
-    PacketList in_flight;
-    PacketList lost;
-    std::uint32_t departures = 0;
-    std::uint32_t requested_departure = 0;  ///< Latest departure that asked for an acknowledgement.
-    std::uint32_t acked_departure = 0;      ///< Latest departure known to have arrived.
-    std::uint32_t reordering_packets = 0;
-    std::uint32_t message_head = 0;    ///< Message numbers: oldest unacknowledged,
-    std::uint32_t message_cursor = 0;  ///< being cut into packets,
-    std::uint32_t message_tail = 0;    ///< next.
-    std::uint32_t cursor_offset = 0;   ///< In the message at the cursor, bytes.
+    // Requests of the host.
     std::uint32_t work_head = 0;
     std::uint32_t work_tail = 0;
     std::uint32_t next_receive_number = 0;
-    CongestionWindow congestion;
+    std::uint32_t send_queue = 0;  ///< 0 = none.
+    std::uint32_t receive_queue = 0;
+    regmap::Status failure = regmap::Status::ok;
 
-    // Times; never_ns = not set.
-    std::uint64_t timer_ns = never_ns;  ///< What the timer of the queue pair is set to.
-    std::uint64_t progress_ns = 0;      ///< The peer last showed that it lives, or the first request came.
-    std::uint64_t pause_until_ns = 0;
+    // Paths. Times: never_ns = not set.
     std::uint64_t doubt_ns = never_ns;
     std::uint64_t doubt_before_ns = 0;  ///< Packets on doubtful planes that left before this are lost.
     std::uint64_t probe_ns = never_ns;
     std::uint32_t probe_interval_ns = 0;
     std::uint16_t probe_sequence = 0;
+    std::uint16_t entropy_values = 0;
     std::uint8_t doubtful_planes = 0;
     std::uint8_t announcements = 0;   ///< Of port state, still to be sent.
     std::uint8_t peer_planes = 0xff;  ///< As the peer announced.
     bool peer_announced = false;
     std::uint16_t peer_port_sequence = 0;
-
-    // Connection.
-    std::uint32_t peer_device = 0;
-    std::uint32_t peer_qpn = 0;
-    std::uint32_t send_queue = 0;  ///< 0 = none.
-    std::uint32_t receive_queue = 0;
-    std::uint16_t entropy_values = 0;
-    regmap::SprayPolicy spray_policy = regmap::SprayPolicy::spray;
-    regmap::Status failure = regmap::Status::ok;
-
-    QpRings* rings = nullptr;
 };
+
+/// That the transport needs for each queue pair.
+inline constexpr std::size_t qp_memory_bytes = sizeof(QueuePair) + sizeof(QpSmallTables) + sizeof(QpTables);
 
 /// A first-in first-out list of queue pairs, linked through QueuePair::link. A queue pair is in one list at
 /// most.

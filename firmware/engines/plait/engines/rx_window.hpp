@@ -145,10 +145,10 @@ class RxWindow {
         return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
     }
 
-    std::array<uint64_t, regmap::max_window_packets / 64> bits_{};
     uint32_t next_ = 0;
     uint32_t highest_ = 0;  // one after the highest received
     uint32_t window_ = regmap::min_window_packets;
+    std::array<uint64_t, regmap::max_window_packets / 64> bits_{};
 };
 
 }  // namespace plait::engines

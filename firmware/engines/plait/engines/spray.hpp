@@ -43,7 +43,7 @@ struct PathChoice {
 /// state are kept for each, and for each plane the order in which its values failed. States after OCP
 /// MRC 1.0. A value that is not good is replaced by one on the same plane. Indices and planes out of range in
 /// the feedback change nothing.
-class SpraySelector {
+class alignas(64) SpraySelector {
   public:
     /// Starts anew with every value good and no plane excluded. False, and nothing changed, if a limit is
     /// broken.
@@ -332,18 +332,19 @@ class SpraySelector {
         return value ^ value >> 16;
     }
 
+    // What each packet looks at comes first.
     SprayConfig config_{};
-    std::array<Plane, regmap::max_planes> planes_{};
-    std::array<uint8_t, regmap::max_entropy_values / 4> states_{};
-    std::array<uint8_t, regmap::max_entropy_values> failed_{};
     uint32_t per_plane_ = 1;
     uint32_t reciprocal_ = 65537;
-    uint32_t excluded_ = 0;     // planes
+    uint32_t excluded_ = 0;    // planes
+    uint32_t last_plane_ = 0;  // spray: plane used last
+    std::array<Plane, regmap::max_planes> planes_{};
+    std::array<uint8_t, regmap::max_entropy_values / 4> states_{};
     uint32_t rotation_ = 0;     // round_robin: index of the next value
     uint32_t single_ = 0;       // single_path: index of the value
-    uint32_t last_plane_ = 0;   // spray: plane used last
     uint32_t probe_plane_ = 0;  // where the walk over values to probe stands
     uint32_t probe_ordinal_ = 0;
+    std::array<uint8_t, regmap::max_entropy_values> failed_{};
 };
 
 }  // namespace plait::engines
