@@ -41,10 +41,10 @@ void PlanePorts::send(const firmware::Packet& header, const PayloadSlice& payloa
     packet->destination = header.destination_device;
     packet->entropy = header.entropy;
     packet->plane = header.plane;
-    packet->header = header;
+    firmware::copy_used(header, packet->header);
     packet->payload = payload;
     packet->held = held;
-    packet->sender = this;
+    packet->owner = this;
     const uint64_t complete_ps = ready_ps + clock_.time_ps(packet->size_bytes) + transmit_latency_ps_;
     if (!firmware::is_data(header.opcode)) {
         packet->control = true;
@@ -101,6 +101,7 @@ void PlanePorts::start_data(void* object, uint64_t argument) {
     packet->held = 0;
     if (!plane.waiting.empty()) {
         self.arm(number);
+        prefetch(plane.waiting.front().packet, 128);  // it has waited in no cache
     }
     self.events_.plane_started(number);
 }
@@ -135,13 +136,14 @@ void PlanePorts::link_change(void* object, uint8_t plane, bool up) {
 
 void PlanePorts::drop(FabricPacket* fabric_packet, sim::DropReason) {
     auto* const packet = static_cast<PlanePacket*>(fabric_packet);
-    ++packet->sender->lost_;
-    packet->sender->free(packet);
+    PlanePorts& sender = *static_cast<PlanePorts*>(packet->owner);
+    ++sender.lost_;
+    sender.free(packet);
 }
 
 FabricPacket* PlanePorts::clone(const FabricPacket* fabric_packet) {
     const auto* const packet = static_cast<const PlanePacket*>(fabric_packet);
-    PacketPools& pools = packet->sender->pools_;
+    PacketPools& pools = static_cast<PlanePorts*>(packet->owner)->pools_;
     PlanePacket* const copy = pools.packets.take();
     *copy = *packet;
     if (copy->payload.block != nullptr) {

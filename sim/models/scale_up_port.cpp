@@ -56,7 +56,7 @@ void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
         frame->size_bytes = frame_bytes(header, payload.length);
         frame->source = local_;
         frame->destination = static_cast<uint16_t>(std::countr_zero(rest));
-        frame->header = header;
+        firmware::copy_used(header, frame->header);
         frame->header.source_local = local_;
         if (next_index < index.size()) {
             frame->header.index = index[next_index++];
@@ -70,7 +70,7 @@ void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
             memory_.retain(held);
         }
         frame->leaving = leaving;
-        frame->sender = this;
+        frame->owner = this;
         count_sent(*frame);
         // It enters the switch's server when it is ready, not before: the server is a FIFO, and the frames
         // behind one that waits for its payload would wait too.
@@ -101,7 +101,7 @@ void ScaleUpPort::arrive_back(void* object, uint64_t argument) {
 
 void ScaleUpPort::sent(ScaleUpPacket* packet) {
     auto* const frame = static_cast<ScaleUpFrame*>(packet);
-    ScaleUpPort& self = *frame->sender;
+    ScaleUpPort& self = *static_cast<ScaleUpPort*>(frame->owner);
     self.memory_.release(frame->held, self.queue_.now_ps());
     frame->held = 0;
     LeavingCopies* const leaving = std::exchange(frame->leaving, nullptr);
@@ -123,8 +123,9 @@ void ScaleUpPort::all_sent(void* object, uint64_t argument) {
 void ScaleUpPort::drop(ScaleUpPacket* packet, sim::DropReason) {
     auto* const frame = static_cast<ScaleUpFrame*>(packet);
     sent(frame);
-    ++frame->sender->lost_;
-    frame->sender->free(frame);
+    ScaleUpPort& sender = *static_cast<ScaleUpPort*>(frame->owner);
+    ++sender.lost_;
+    sender.free(frame);
 }
 
 void ScaleUpPort::deliver(void* object, ScaleUpPacket* packet) {

@@ -59,7 +59,8 @@ class EpContribute {
         if (!known || handle.parts_placed[slot] != group.row_parts)
             return refuse(pull, regmap::DropReason::unknown_operation);
         const std::uint32_t entry = pull.source_local;
-        ScaleUpHeader answer = pull;
+        ScaleUpHeader answer;
+        copy_used(pull, answer);
         answer.kind = regmap::ScaleUpKind::contribution;
         answer.source_local = static_cast<std::uint8_t>(group.local);
         Payload payload;

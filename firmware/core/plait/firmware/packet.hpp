@@ -2,9 +2,12 @@
 // The decoded header of an mp packet: what firmware reads and writes. `wire_mp.hpp` turns it into frame bytes
 // and back.
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <plait/regmap.hpp>
 
 namespace plait::firmware {
@@ -171,8 +174,34 @@ struct ScaleUpHeader {
     std::uint32_t tag = 0;
     regmap::Status status = regmap::Status::ok;
     std::uint8_t choice_count = 0;
-    std::array<Choice, regmap::max_topk> choices{};
     ControlHeader control{};  ///< kind control.
+    std::array<Choice, regmap::max_topk> choices{};
 };
+
+/// Bytes of a header that mean something, from its beginning on.
+inline std::size_t used_bytes(const Packet& packet) {
+    constexpr std::size_t fields = offsetof(Packet, row);
+    if (packet.opcode == Opcode::mp_ep_row) {
+        const std::size_t choices = std::min<std::size_t>(packet.row.choice_count, regmap::max_topk);
+        return fields + offsetof(RowHeader, choices) + choices * sizeof(Choice);
+    }
+    if (packet.opcode == Opcode::mp_ack) {
+        const std::size_t words = std::min<std::size_t>(packet.ack.bitmap_words, 2);
+        return fields + offsetof(AckHeader, bitmap) + words * sizeof(std::uint64_t);
+    }
+    return fields + std::max({sizeof(PartialHeader), sizeof(ControlHeader), sizeof(ProbeHeader),
+                              sizeof(PortStatusHeader)});
+}
+inline std::size_t used_bytes(const ScaleUpHeader& frame) {
+    const std::size_t choices = std::min<std::size_t>(frame.choice_count, regmap::max_topk);
+    return offsetof(ScaleUpHeader, choices) + choices * sizeof(Choice);
+}
+
+/// Copies what means something; the rest of `to` stays as it is. Most headers are much shorter than the
+/// longest ones.
+template <class Header>
+void copy_used(const Header& from, Header& to) {
+    std::memcpy(&to, &from, used_bytes(from));
+}
 
 }  // namespace plait::firmware

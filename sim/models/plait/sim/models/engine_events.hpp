@@ -10,15 +10,11 @@
 
 namespace plait::sim {
 
-class PlanePorts;
-class ScaleUpPort;
-
-/// A packet of the planes. Holds one reference of its payload block. What every event looks at comes first:
-/// the event queue brings the first cache lines.
+/// A packet of the planes; its owner is the PlanePorts that sent it. Holds one reference of its payload
+/// block. What every event looks at comes first: the event queue brings the first cache lines.
 struct alignas(64) PlanePacket : FabricPacket {
     PayloadSlice payload;
     firmware::BufferId held = 0;  ///< Sender's buffer that is read until the packet starts onto the wire.
-    PlanePorts* sender = nullptr;
     firmware::Packet header;
 };
 
@@ -28,14 +24,16 @@ struct LeavingCopies {
     uint32_t tag = 0;
 };
 
-/// A frame of the scale-up network. Holds one reference of its payload block. Ordered as PlanePacket is.
+/// A frame of the scale-up network; its owner is the ScaleUpPort that sent it. Holds one reference of its
+/// payload block. Ordered as PlanePacket is.
 struct alignas(64) ScaleUpFrame : ScaleUpPacket {
     PayloadSlice payload;
-    firmware::BufferId held = 0;       ///< Sender's buffer that is read until the frame has left.
     LeavingCopies* leaving = nullptr;  ///< Null: nobody waits for this copy to leave.
-    ScaleUpPort* sender = nullptr;
+    firmware::BufferId held = 0;       ///< Sender's buffer that is read until the frame has left.
     firmware::ScaleUpHeader header;
 };
+static_assert(sizeof(ScaleUpFrame) - sizeof(ScaleUpFrame::header.choices) <= 128,
+              "without choices two lines");
 
 /// Pools that all devices of a cluster share.
 struct PacketPools {
