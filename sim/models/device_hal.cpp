@@ -27,7 +27,12 @@ void read(HostMemory& memory, std::span<const firmware::Segment> segments, uint8
     }
 }
 
-void read_block(PayloadPool&, PayloadBlock& block) { read(*block.memory, block.segments, block.bytes); }
+void read_block(PayloadPool&, PayloadBlock& block) {
+    const uint32_t first_length = block.first_length;
+    const std::array<firmware::Segment, 2> segments{
+        {{block.addresses[0], first_length}, {block.addresses[1], block.length - first_length}}};
+    read(*block.memory, segments, block.bytes);
+}
 
 }  // namespace
 
@@ -108,8 +113,8 @@ PayloadBlock* DeviceModel::take_block(std::span<const firmware::Segment> segment
     if (inline_bytes.empty() && std::ranges::all_of(segments, is_produced)) {
         PayloadBlock* const block = pools_.payload.take_unmade(length_bytes, &read_block);
         block->memory = &memory_;
-        block->segments = {};
-        std::ranges::copy(segments, block->segments.begin());
+        block->first_length = static_cast<uint16_t>(segments[0].length);
+        std::ranges::transform(segments, block->addresses.begin(), &firmware::Segment::address);
         return block;
     }
     PayloadBlock* const block = pools_.payload.take(length_bytes);

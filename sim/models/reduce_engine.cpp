@@ -40,6 +40,18 @@ void add_row_weighted(regmap::RowFormat format, std::span<const uint8_t> row, fl
              : engines::accumulate_row_weighted(encoded, weight, sum);
 }
 
+// What a row is made from that is itself a sum.
+void prefetch_addends(const PayloadBlock& block) {
+    if (block.addends != nullptr) prefetch(block.addends, 2 * sizeof(PayloadBlock));
+}
+
+void prefetch_rows(const PayloadBlock& block) {
+    if (block.addends == nullptr) return;
+    for (const PayloadSlice& slice : std::span(block.addends->rows).first(block.addends->row_count)) {
+        prefetch(slice.block, sizeof(PayloadBlock));
+    }
+}
+
 }  // namespace
 
 ReduceEngine::ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
@@ -70,9 +82,10 @@ ReduceEngine::Accumulator* ReduceEngine::open_sum(uint32_t sum) {
 void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint64_t time_ps) {
     const uint32_t number = firmware::SumName::accumulator(sum);
     const uint32_t elements = reduction.elements;
+    const uint32_t quarters = (elements + quarter_elements_ - 1) / quarter_elements_;
     if (number >= accumulators_.size() || accumulators_[number].open || elements == 0 ||
         elements > max_elements_ || row_bytes(reduction.to, elements) > PayloadBlock::sum_capacity ||
-        quarters(reduction) > free_quarters_ ||
+        quarters > free_quarters_ ||
         !accumulators_[number].slot.reset(std::max<uint32_t>(reduction.contributions, 1))) {
         std::fprintf(stderr, "%s: accumulator %u cannot take %u contributions of %u elements\n", name(),
                      number, reduction.contributions, elements);
@@ -80,8 +93,10 @@ void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint
     }
     Accumulator& accumulator = accumulators_[number];
     accumulator.reduction = reduction;
-    accumulator.weights.clear();
+    accumulator.is_weighted = false;
+    accumulator.row_count = 0;
     accumulator.bf16_positions = accumulator.bf16_rows = 0;
+    accumulator.quarters = quarters;
     accumulator.sent_ps = 0;
     accumulator.open = true;
     accumulator.is_virtual = false;
@@ -89,7 +104,7 @@ void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint
     accumulator.sum = sum;
     ++accumulator.generation;
     accumulator.free_ps = time_ps;
-    free_quarters_ -= quarters(reduction);
+    free_quarters_ -= quarters;
     high_water_ = std::max(high_water_, ++in_use_);
     if (reduction.contributions == 0) {
         finish(accumulator, time_ps);
@@ -103,7 +118,8 @@ void ReduceEngine::weigh(uint32_t sum, std::span<const float> weights) {
         std::fprintf(stderr, "%s: sum %u cannot take %zu weights\n", name(), sum, weights.size());
         std::abort();
     }
-    accumulator->weights.assign(weights.begin(), weights.end());
+    accumulator->is_weighted = true;
+    std::ranges::copy(weights, accumulator->weights.begin());
 }
 
 void ReduceEngine::add(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps) {
@@ -166,9 +182,10 @@ void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
     pool_.retain(slice.block);
-    accumulator.bf16_rows |= (accumulator.bf16_positions >> position & 1) << accumulator.rows.size();
-    accumulator.rows.push_back(slice);
-    if (!accumulator.weights.empty()) accumulator.row_weights.push_back(accumulator.weights[position]);
+    accumulator.bf16_rows |= (accumulator.bf16_positions >> position & 1) << accumulator.row_count;
+    if (accumulator.is_weighted)
+        accumulator.row_weights[accumulator.row_count] = accumulator.weights[position];
+    accumulator.rows[accumulator.row_count++] = slice;
     if (is_last) {
         accumulator.result = buffer;  // its room becomes the result's
     } else {
@@ -179,58 +196,61 @@ void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId
 // Makes a sum when somebody looks at it. Each row is given back at once, so that its bytes lend their place
 // in the cache to the next one's.
 void ReduceEngine::make_sum(PayloadPool& pool, PayloadBlock& block) {
-    const firmware::Reduction& reduction = block.reduction;
+    Addends& addends = *block.addends;
+    const firmware::Reduction& reduction = addends.reduction;
+    const std::span rows = std::span(addends.rows).first(std::exchange(addends.row_count, 0));
     std::array<float, PayloadBlock::capacity> elements;
     const std::span<float> sum = std::span(elements).first(reduction.elements);
-    if (block.rows.empty()) {
+    if (rows.empty()) {
         std::ranges::fill(sum, 0.0F);
     }
-    for (const PayloadSlice& slice : block.rows) {
+    for (const PayloadSlice& slice : rows) {
         prefetch(slice.block, sizeof(PayloadBlock));  // not looked at since the row was sent
     }
-    for (size_t i = 0; i < block.rows.size(); ++i) {
-        const PayloadSlice& slice = block.rows[i];
-        const std::span row(pool.bytes(slice), slice.length);
-        const regmap::RowFormat format =
-            (block.bf16_rows >> i & 1) != 0 ? regmap::RowFormat::bf16 : reduction.from;
-        if (block.weights.empty()) {
-            add_row(format, row, sum, i == 0);
-        } else {
-            add_row_weighted(format, row, block.weights[i], sum, i == 0);
-        }
-        pool.release(slice.block);
+    for (const PayloadSlice& slice : rows.first(std::min<size_t>(rows.size(), 2))) {
+        prefetch_addends(*slice.block);
     }
-    block.rows.clear();
-    block.weights.clear();
+    for (size_t i = 0; i < rows.size(); ++i) {
+        if (i + 2 < rows.size()) prefetch_addends(*rows[i + 2].block);
+        if (i + 1 < rows.size()) prefetch_rows(*rows[i + 1].block);
+        const std::span row(pool.bytes(rows[i]), rows[i].length);
+        const regmap::RowFormat format =
+            (addends.bf16_rows >> i & 1) != 0 ? regmap::RowFormat::bf16 : reduction.from;
+        if (addends.is_weighted) {
+            add_row_weighted(format, row, addends.weights[i], sum, i == 0);
+        } else {
+            add_row(format, row, sum, i == 0);
+        }
+        pool.release(rows[i].block);
+    }
     const std::span bytes = std::as_writable_bytes(std::span(block.bytes, block.length));
     const size_t codes = engines::code_bytes(reduction.to, reduction.elements);
     const auto non_finite = engines::encode_row(reduction.to, std::span<const float>(sum), bytes.first(codes),
                                                 bytes.subspan(codes));
-    block.counters->add(reduction.counter, non_finite.value_or(0));
+    addends.counters->add(reduction.counter, non_finite.value_or(0));
+    pool.forget_addends(block);
 }
 
 PayloadBlock* ReduceEngine::take_result(Accumulator& accumulator) {
     const firmware::Reduction& reduction = accumulator.reduction;
     const uint32_t length = row_bytes(reduction.to, reduction.elements);
+    const uint32_t rows = std::exchange(accumulator.row_count, 0);
     PayloadBlock* const block =
         accumulator.is_virtual ? pool_.take_virtual(length) : pool_.take_unmade(length, &make_sum);
     block->sent_ps = accumulator.sent_ps;
-    std::swap(block->rows, accumulator.rows);
-    std::swap(block->weights, accumulator.row_weights);
-    block->bf16_rows = accumulator.bf16_rows;
+    block->addends = pool_.take_addends();
+    block->addends->reduction = reduction;
+    block->addends->row_count = rows;
+    block->addends->bf16_rows = accumulator.bf16_rows;
+    std::copy_n(accumulator.rows.begin(), rows, block->addends->rows.begin());
+    if (accumulator.is_weighted) {
+        block->addends->is_weighted = true;
+        std::copy_n(accumulator.row_weights.begin(), rows, block->addends->weights.begin());
+    }
     if (!accumulator.is_virtual) {
-        block->reduction = reduction;
         counters_.expect(*block);
     }
     return block;
-}
-
-void ReduceEngine::forget_rows(Accumulator& accumulator) {
-    for (const PayloadSlice& slice : accumulator.rows) {
-        pool_.release(slice.block);
-    }
-    accumulator.rows.clear();
-    accumulator.row_weights.clear();
 }
 
 void ReduceEngine::finish(Accumulator& accumulator, uint64_t time_ps) {
@@ -266,7 +286,7 @@ void ReduceEngine::finished(void* object, uint64_t argument) {
 
 void ReduceEngine::leave(Accumulator& accumulator) {
     accumulator.open = false;
-    free_quarters_ += quarters(accumulator.reduction);
+    free_quarters_ += accumulator.quarters;
     --in_use_;
 }
 
@@ -276,7 +296,10 @@ void ReduceEngine::close(uint32_t sum, uint64_t time_ps) {
 
 void ReduceEngine::give_up(Accumulator& accumulator, uint64_t time_ps) {
     leave(accumulator);
-    forget_rows(accumulator);
+    for (const PayloadSlice& slice : std::span(accumulator.rows).first(accumulator.row_count)) {
+        pool_.release(slice.block);
+    }
+    accumulator.row_count = 0;
     accumulator.slot.for_each_waiting([&](uint32_t buffer) { memory_.release(buffer, time_ps); });
     memory_.release(accumulator.result, time_ps);
     accumulator.result = 0;

@@ -23,15 +23,21 @@ struct Source {
 };
 
 void add_one(PayloadPool& pool, PayloadBlock& block) {
-    std::memset(block.bytes, 1 + pool.bytes(block.rows.front())[0], block.length);
+    std::memset(block.bytes, 1 + pool.bytes(block.addends->rows[0])[0], block.length);
+}
+
+PayloadBlock* take_sum(PayloadPool& pool, PayloadBlock* row) {
+    PayloadBlock* const sum = pool.take_unmade(32, &add_one);
+    sum->addends = pool.take_addends();
+    sum->addends->rows[sum->addends->row_count++] = {row, 0, row->length};
+    return sum;
 }
 
 TEST(PayloadPool, MakesBytesOnceAndGivesBackWhatTheyAreMadeFrom) {
     PayloadPool pool;
     PayloadBlock* const row = pool.take(64);
     std::memset(row->bytes, 4, 64);
-    PayloadBlock* const made = pool.take_unmade(32, &add_one);
-    made->rows.push_back({row, 0, 64});
+    PayloadBlock* const made = take_sum(pool, row);
     EXPECT_FALSE((PayloadSlice{made, 0, 32}.is_virtual()));
     EXPECT_EQ(pool.bytes({made, 8, 24})[23], 5);
     std::memset(row->bytes, 9, 64);
@@ -40,9 +46,7 @@ TEST(PayloadPool, MakesBytesOnceAndGivesBackWhatTheyAreMadeFrom) {
     pool.release(made);
     EXPECT_EQ(pool.live(), 0U);
 
-    PayloadBlock* const unseen = pool.take_unmade(32, &add_one);
-    unseen->rows.push_back({pool.take(64), 0, 64});
-    pool.release(unseen);
+    pool.release(take_sum(pool, pool.take(64)));
     EXPECT_EQ(pool.live(), 0U);
 }
 

@@ -86,10 +86,10 @@ class ReduceSlot {
     }
 
   private:
-    std::array<uint32_t, max_contributions> handles_{};
     uint32_t contributions_ = 0;
     uint32_t arrived_ = 0;
     uint32_t turn_ = 0;
+    std::array<uint32_t, max_contributions> handles_{};
 };
 
 }  // namespace plait::engines

@@ -12,7 +12,7 @@
 #include <plait/sim/fabric/event_queue.hpp>
 #include <plait/sim/models/host_interface.hpp>
 #include <plait/sim/models/parameters.hpp>
-#include <plait/sim/models/pools.hpp>
+#include <plait/sim/models/payload.hpp>
 #include <plait/sim/models/servers.hpp>
 #include <systemc>
 
@@ -29,15 +29,15 @@ class NonFiniteCounters {
     }
     /// A sum that will be added when it is made, at the latest when its counter is taken.
     void expect(PayloadBlock& sum) {
-        sum.counters = this;
-        at(sum.reduction.counter).unmade.add(sum);
+        sum.addends->counters = this;
+        at(sum.addends->reduction.counter).unmade.add(sum);
     }
     uint32_t take(uint32_t counter);
 
   private:
     struct Counter {
         uint32_t count = 0;
-        UnmadeBlocks unmade;
+        UnmadeSums unmade;
     };
     Counter& at(uint32_t counter);
 

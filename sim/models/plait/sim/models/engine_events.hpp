@@ -6,7 +6,7 @@
 
 #include <plait/firmware/commands.hpp>
 #include <plait/sim/fabric/packet.hpp>
-#include <plait/sim/models/pools.hpp>
+#include <plait/sim/models/payload.hpp>
 
 namespace plait::sim {
 

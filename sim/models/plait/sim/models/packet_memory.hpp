@@ -8,7 +8,7 @@
 #include <plait/firmware/commands.hpp>
 #include <plait/sim/fabric/event_queue.hpp>
 #include <plait/sim/models/parameters.hpp>
-#include <plait/sim/models/pools.hpp>
+#include <plait/sim/models/payload.hpp>
 #include <plait/sim/models/statistics.hpp>
 #include <systemc>
 

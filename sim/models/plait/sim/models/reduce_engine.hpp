@@ -1,6 +1,7 @@
 // The reduce engine: accumulators, turn keeping, and the time that the additions take.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -55,28 +56,28 @@ class ReduceEngine : public sc_core::sc_module {
   private:
     static constexpr uint32_t skipped = 0;  // a handle that is no buffer
 
-    struct Accumulator {
-        engines::ReduceSlot slot;
-        std::vector<PayloadSlice> rows;  // whose turn has come, in order; with a reference of each block
-        std::vector<float> weights;      // by position; empty: none is weighted
-        std::vector<float> row_weights;  // of the rows, if any is
-        uint32_t bf16_positions = 0;     // a bit each: whose row is BF16 whatever reduction.from says
-        uint32_t bf16_rows = 0;          // the same of the rows
-        firmware::Reduction reduction;
+    struct alignas(64) Accumulator {
         uint32_t sum = 0;         // its name
         uint32_t generation = 0;  // tells a result that is still on its way from the next sum
-        uint64_t sent_ps = 0;     // of the newest contribution
-        uint64_t free_ps = 0;
         bool open = false;
         bool is_virtual = false;
         BufferId result = 0;
+        uint32_t quarters = 0;  // that the sum takes up
+        uint64_t sent_ps = 0;   // of the newest contribution
+        uint64_t free_ps = 0;
+        engines::ReduceSlot slot;
+        firmware::Reduction reduction;
+        bool is_weighted = false;
+        uint32_t row_count = 0;
+        uint32_t bf16_positions = 0;  // a bit each: whose row is BF16 whatever reduction.from says
+        uint32_t bf16_rows = 0;       // the same of the rows
+        std::array<PayloadSlice, engines::ReduceSlot::max_contributions> rows;  // in turn; with references
+        std::array<float, engines::ReduceSlot::max_contributions> row_weights;  // of the rows
+        std::array<float, engines::ReduceSlot::max_contributions> weights;      // by position
     };
 
     static void finished(void* object, uint64_t argument);
 
-    uint32_t quarters(const firmware::Reduction& reduction) const {
-        return (reduction.elements + quarter_elements_ - 1) / quarter_elements_;
-    }
     void leave(Accumulator& accumulator);
     Accumulator* open_sum(uint32_t sum);
     void add_in(regmap::RowFormat format, Accumulator* accumulator, uint32_t position, BufferId buffer,
@@ -88,7 +89,6 @@ class ReduceEngine : public sc_core::sc_module {
     void give_up(Accumulator& accumulator, uint64_t time_ps);
     static void make_sum(PayloadPool& pool, PayloadBlock& block);
     PayloadBlock* take_result(Accumulator& accumulator);
-    void forget_rows(Accumulator& accumulator);
     void refuse(BufferId buffer, uint64_t time_ps);
 
     EventQueue& queue_;
