@@ -19,7 +19,7 @@ class AccumulatorPool {
           room_(4 * available_) {
         for (std::uint32_t i = 0; i < jobs.size(); ++i) {
             jobs_[i] =
-                AccumulatorJob{.next_free = i + 1 < jobs.size() ? i + 1 : no_index, .round = jobs_[i].round};
+                AccumulatorJob{.round = jobs_[i].round, .slot = i + 1 < jobs.size() ? i + 1 : no_index};
         }
     }
 
@@ -45,7 +45,7 @@ class AccumulatorPool {
     std::uint32_t take(const AccumulatorJob& job) {
         const std::uint32_t i = free_;
         const auto round = static_cast<std::uint8_t>(jobs_[i].round + 1);
-        free_ = jobs_[i].next_free;
+        free_ = jobs_[i].slot;
         --available_;
         jobs_[i] = job;
         jobs_[i].round = round;
@@ -59,7 +59,7 @@ class AccumulatorPool {
         const std::uint32_t i = index(sum);
         contributions_ -= jobs_[i].contributions;
         room_ += jobs_[i].room;
-        jobs_[i] = AccumulatorJob{.next_free = free_, .round = jobs_[i].round};
+        jobs_[i] = AccumulatorJob{.round = jobs_[i].round, .slot = free_};
         free_ = i;
         ++available_;
     }

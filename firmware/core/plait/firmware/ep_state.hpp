@@ -83,23 +83,20 @@ struct PeerCounts {
 
 /// What a peer has told about its calls on a handle. It may be a call ahead: what it says is kept until this
 /// rank gets there.
-struct PeerState {
-    PeerCounts incoming;
+struct alignas(64) PeerState {
     std::uint16_t ready_operation = 0;
     std::uint16_t credit_operation = 0;
     bool ready_valid = false;
     bool credit_valid = false;
     CallKind ready_kind = CallKind::none;
-    std::uint32_t busiest_rows = 0;  ///< Rows over the busier of its links, to or from the planes.
+    bool gather_queued = false;  ///< In EpHandle::gather_ring.
     std::uint32_t credit = 0;
     // The routing in force.
     std::uint32_t rows_to_me = 0;
     std::uint32_t rows_via_me = 0;
     std::uint32_t base_slot = 0;   ///< First output slot of its rows.
     std::uint32_t entry_base = 0;  ///< First EntryRow of its rows.
-    /// Of its rows here, those that came whole by way of the node's device i.
-    std::array<std::uint32_t, regmap::max_ranks_per_node> rows_by_entry{};
-    bool counted = false;  ///< Low latency: its counts are in.
+    bool counted = false;          ///< Low latency: its counts are in.
     // The call in progress. Low latency: rows may come before their counts, below zero until then.
     std::int32_t parts_missing = 0;        ///< Packets of its rows not yet placed,
     std::int32_t entry_parts_missing = 0;  ///< and not yet forwarded.
@@ -107,9 +104,12 @@ struct PeerState {
     std::uint32_t entry_part = 0;          ///< and part of it.
     std::uint32_t partials_open = 0;       ///< Parts being gathered or not yet acknowledged.
     std::uint32_t partials_done = 0;       ///< Parts acknowledged.
-    bool gather_queued = false;            ///< In EpHandle::gather_ring.
     /// Combine: parts of its rows that the node's device i has still to ask for.
     std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_left{};
+    /// Of its rows here, those that came whole by way of the node's device i.
+    std::array<std::uint32_t, regmap::max_ranks_per_node> rows_by_entry{};
+    PeerCounts incoming;
+    std::uint32_t busiest_rows = 0;  ///< Rows over the busier of its links, to or from the planes.
 };
 
 /// A row at its entry device: whom it was forwarded to, and where it lies there. Means something when it has
@@ -378,14 +378,14 @@ struct AccumulatorJob {
     std::uint8_t missing = 0;        ///< Those of them that did not contribute.
     std::uint8_t position = 0;       ///< local: of the node's row among the token's rows.
     std::uint8_t contributions = 0;  ///< That are added up.
+    std::uint8_t round = 0;          ///< Of the accumulator, see SumName. The pool's.
     std::uint16_t room = 0;          ///< Quarters of an accumulator.
     std::uint16_t source = 0;        ///< entry: rank the row returns to.
     std::uint16_t part = 0;
     std::uint32_t token = 0;
-    std::uint32_t slot = no_index;  ///< entry: of PartialPool.
+    std::uint32_t slot = no_index;  ///< entry: of PartialPool. free: the accumulator that is free next.
     std::uint64_t locals = 0;       ///< local, entry: four bits a position, see local_at().
-    std::uint32_t next_free = no_index;
-    std::uint8_t round = 0;  ///< Of the accumulator, see SumName. The pool's.
 };
+static_assert(sizeof(AccumulatorJob) == 32);
 
 }  // namespace plait::firmware
