@@ -24,6 +24,22 @@ PLAIT_ROW_LOOP void copy_signed(float* __restrict to, const float* __restrict fr
         to[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(from[i]) ^ mask[i]);
 }
 
+/// The sign bits of a block of codes.
+std::array<uint8_t, Activations::block * sizeof(float)> sign_mask(uint64_t signs, uint32_t code_bits) {
+    std::array<uint8_t, Activations::block * sizeof(float)> mask;
+    if (code_bits == 8) {  // most runs have them
+        for (uint32_t i = 0; i < Activations::block; ++i)
+            mask[i] = static_cast<uint8_t>((signs >> i % 64) << 7);
+        return mask;
+    }
+    mask.fill(0);
+    for (uint32_t i = 0; i < Activations::block; ++i) {
+        const uint32_t bit = i * code_bits + code_bits - 1;
+        mask[bit / 8] = static_cast<uint8_t>(mask[bit / 8] | (signs >> i % 64 & 1) << bit % 8);
+    }
+    return mask;
+}
+
 /// Codes of `bits` one after the other, the first in the lowest bits.
 void pack(uint8_t* bytes, std::span<const uint32_t> codes, uint32_t bits) {
     for (size_t i = 0; i < codes.size(); ++i) {
@@ -95,11 +111,7 @@ void EncodedRows::fill_codes(const RowName& name, std::span<std::byte> part, uin
         return activations_.fill(name, elements, offset / 2);
     }
     const uint32_t block_bytes = block * code_bits_ / 8;
-    std::array<uint8_t, block * sizeof(float)> mask{};
-    for (uint32_t i = 0; i < block; ++i) {
-        const uint32_t bit = i * code_bits_ + code_bits_ - 1;
-        mask[bit / 8] = static_cast<uint8_t>(mask[bit / 8] | (name.signs >> i % 64 & 1) << bit % 8);
-    }
+    const auto mask = sign_mask(name.signs, code_bits_);
     for (size_t done = 0; done < part.size();) {
         const uint32_t at = offset + static_cast<uint32_t>(done);
         const uint32_t in_block = at % block_bytes;
