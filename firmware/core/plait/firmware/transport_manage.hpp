@@ -112,6 +112,7 @@ void Transport<Context>::start_sending(QueuePair& qp) {
                                    .planes = config.planes,
                                    .entropy_values = qp.entropy_values,
                                    .seed = derive_seed(config.seed, config.device_number, qp.first_psn)});
+    qp.usable_planes = static_cast<std::uint8_t>(hal().spray(qp.qpn).usable_planes());
     const std::uint32_t down = ((1U << config.planes) - 1) & ~ports_up_;
     if (down == 0) return;
     qp.announcements = announcement_count;

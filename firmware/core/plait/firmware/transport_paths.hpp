@@ -13,6 +13,7 @@ void Transport<Context>::exclude(QueuePair& qp, std::uint32_t planes) {
     auto& spray = hal().spray(qp.qpn);
     for (std::uint32_t rest = planes & spray.usable_planes(); rest != 0; rest &= rest - 1)
         spray.exclude_plane(static_cast<std::uint32_t>(std::countr_zero(rest)));
+    qp.usable_planes = static_cast<std::uint8_t>(spray.usable_planes());
     const std::uint64_t now = now_ns();
     qp.doubtful_planes = static_cast<std::uint8_t>(qp.doubtful_planes | planes);
     qp.doubt_before_ns = now;
@@ -94,6 +95,7 @@ void Transport<Context>::on_probe_reply(QueuePair& qp, const Packet& packet) {
     qp.probe_interval_ns = min_probe_interval_ns;
     if ((spray.usable_planes() >> packet.plane & 1) != 0 || (ports_up_ >> packet.plane & 1) == 0) return;
     spray.restore_plane(packet.plane);
+    qp.usable_planes = static_cast<std::uint8_t>(spray.usable_planes());
     ++statistics_.planes_restored;
     wake(qp);
     make_ready(qp);
@@ -170,7 +172,7 @@ void Transport<Context>::send_control(const QueuePair& qp, Packet& packet) {
 /// or any whose port is up.
 template <class Context>
 std::uint8_t Transport<Context>::control_plane(const QueuePair& qp, std::uint8_t preferred) {
-    const std::uint32_t usable = ports_up_ & hal().spray(qp.qpn).usable_planes();
+    const std::uint32_t usable = ports_up_ & qp.usable_planes;
     const std::uint32_t planes = usable != 0 ? usable : ports_up_;
     if (planes == 0 || (planes >> preferred & 1) != 0) return preferred;
     const std::uint32_t after = planes >> preferred << preferred;

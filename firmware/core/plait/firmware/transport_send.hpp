@@ -228,7 +228,7 @@ std::uint32_t Transport<Context>::planes_due(QueuePair& qp) {
     constexpr std::uint32_t few_on_a_plane = 2;
     qp.awaited_plane = any_plane;
     if (qp.spray_policy != regmap::SprayPolicy::spray) return every_plane;
-    const std::uint32_t usable = hal().spray(qp.qpn).usable_planes() & ports_up_;
+    const std::uint32_t usable = qp.usable_planes & ports_up_;
     const auto in_flight = std::accumulate(qp.in_flight_by_plane.begin(), qp.in_flight_by_plane.end(), 0U);
     if (usable == 0 || in_flight > few_on_a_plane * static_cast<std::uint32_t>(std::popcount(usable)))
         return every_plane;
@@ -250,7 +250,7 @@ std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp
     qp.balance.forget();
     std::uint32_t least = 0;
     std::uint32_t fewest = ~0U;
-    for (std::uint32_t left = offered_planes_ & spray.usable_planes(); left != 0; left &= left - 1) {
+    for (std::uint32_t left = offered_planes_ & qp.usable_planes; left != 0; left &= left - 1) {
         const std::uint32_t count = qp.in_flight_by_plane[static_cast<std::uint32_t>(std::countr_zero(left))];
         if (count < fewest) least = 0;
         if (count <= fewest) least |= left & (~left + 1);

@@ -196,7 +196,7 @@ struct alignas(64) QueuePair {
     bool cautious = false;  ///< After a "try later": one packet at a time until one is taken.
     std::uint8_t rto_backoff = 0;
     std::uint16_t window_packets = 0;
-    std::uint16_t mtu_bytes = 0;
+    std::uint8_t usable_planes = 0;  ///< As its spray selector says.
     std::uint32_t qpn = 0;
     std::uint64_t base = 0;  ///< Oldest unacknowledged packet.
     std::uint64_t next = 0;  ///< Next new packet.
@@ -223,8 +223,9 @@ struct alignas(64) QueuePair {
     std::uint32_t acked_departure = 0;  ///< Latest departure known to have arrived.
     std::uint32_t reordering_packets = 0;
     std::uint64_t progress_ns = 0;  ///< The peer last showed that it lives, or the first request came.
-    std::uint8_t refusals = 0;      ///< "Try later" in a row.
-    bool submit_starved = false;    ///< The send queue, EP, or the receive queue was told: no room.
+    std::uint16_t mtu_bytes = 0;
+    std::uint8_t refusals = 0;    ///< "Try later" in a row.
+    bool submit_starved = false;  ///< The send queue, EP, or the receive queue was told: no room.
     bool ep_starved = false;
     bool receive_starved = false;
     CongestionWindow congestion;
@@ -268,6 +269,12 @@ struct alignas(64) QueuePair {
 /// That the transport needs for each queue pair.
 inline constexpr std::size_t qp_memory_bytes = sizeof(QueuePair) + sizeof(QpSmallTables) + sizeof(QpTables);
 
+/// Brings a queue pair into the cache that will be looked at soon and has waited in none.
+inline void expect(const QueuePair& qp) {
+    for (std::size_t line = 0; line < 5; ++line)
+        __builtin_prefetch(reinterpret_cast<const std::byte*>(&qp) + 64 * line);
+}
+
 /// A first-in first-out list of queue pairs, linked through QueuePair::link. A queue pair is in one list at
 /// most.
 template <QpList which>
@@ -295,6 +302,7 @@ class QpQueue {
         QueuePair& qp = qps[head_];
         head_ = qp.link;
         qp.list = QpList::none;
+        expect(qps[head_]);
         return &qp;
     }
 
