@@ -178,30 +178,24 @@ struct ScaleUpHeader {
     std::array<Choice, regmap::max_topk> choices{};
 };
 
-/// Bytes of a header that mean something, from its beginning on.
-inline std::size_t used_bytes(const Packet& packet) {
-    constexpr std::size_t fields = offsetof(Packet, row);
-    if (packet.opcode == Opcode::mp_ep_row) {
-        const std::size_t choices = std::min<std::size_t>(packet.row.choice_count, regmap::max_topk);
-        return fields + offsetof(RowHeader, choices) + choices * sizeof(Choice);
-    }
-    if (packet.opcode == Opcode::mp_ack) {
-        const std::size_t words = std::min<std::size_t>(packet.ack.bitmap_words, 2);
-        return fields + offsetof(AckHeader, bitmap) + words * sizeof(std::uint64_t);
-    }
-    return fields + std::max({sizeof(PartialHeader), sizeof(ControlHeader), sizeof(ProbeHeader),
-                              sizeof(PortStatusHeader)});
-}
-inline std::size_t used_bytes(const ScaleUpHeader& frame) {
-    const std::size_t choices = std::min<std::size_t>(frame.choice_count, regmap::max_topk);
-    return offsetof(ScaleUpHeader, choices) + choices * sizeof(Choice);
-}
-
-/// Copies what means something; the rest of `to` stays as it is. Most headers are much shorter than the
+/// Copy what of a header means something; the rest of `to` stays as it is. Most are much shorter than the
 /// longest ones.
-template <class Header>
-void copy_used(const Header& from, Header& to) {
-    std::memcpy(&to, &from, used_bytes(from));
+inline void copy_used(const ScaleUpHeader& from, ScaleUpHeader& to) {
+    std::memcpy(static_cast<void*>(&to), &from, offsetof(ScaleUpHeader, choices));
+    std::copy_n(from.choices.begin(), std::min<std::size_t>(from.choice_count, regmap::max_topk),
+                to.choices.begin());
+}
+inline void copy_used(const Packet& from, Packet& to) {
+    constexpr std::size_t short_bytes = offsetof(Packet, ack) + offsetof(AckHeader, bitmap);
+    static_assert(short_bytes >=
+                  offsetof(Packet, row) + std::max({sizeof(PartialHeader), sizeof(ControlHeader),
+                                                    sizeof(ProbeHeader), sizeof(PortStatusHeader)}));
+    std::memcpy(static_cast<void*>(&to), &from, short_bytes);
+    if (from.opcode == Opcode::mp_ack && from.ack.bitmap_words != 0) to.ack.bitmap = from.ack.bitmap;
+    if (from.opcode != Opcode::mp_ep_row) return;
+    to.row.index = from.row.index;
+    std::copy_n(from.row.choices.begin(), std::min<std::size_t>(from.row.choice_count, regmap::max_topk),
+                to.row.choices.begin());
 }
 
 }  // namespace plait::firmware
