@@ -145,7 +145,10 @@ bool EventQueue::enter_next_bucket(uint64_t limit_ps) {
     }
     sort_current();
 
-    ahead_ = heads_[(bucket_ + 1) & bucket_mask];
+    if (ahead_bucket_ <= bucket_) {
+        ahead_bucket_ = bucket_ + 1;
+        ahead_ = heads_[ahead_bucket_ & bucket_mask];
+    }
     heads_[slot] = none;
     occupied_[slot / 64] &= ~(uint64_t{1} << (slot % 64));
     if (occupied_[slot / 64] == 0) {

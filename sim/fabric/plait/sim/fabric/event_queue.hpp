@@ -73,6 +73,7 @@ class EventQueue {
     static constexpr uint64_t bucket_mask = bucket_count - 1;
     static constexpr uint32_t none = UINT32_MAX;
     static constexpr unsigned bin_bits = 5;  // 32 ps a bin: the few events of one are quickly sorted
+    static constexpr uint64_t buckets_ahead = 3;
     static constexpr size_t bin_count = size_t{1} << (bucket_bits - bin_bits);
 
     struct Event {
@@ -150,7 +151,7 @@ class EventQueue {
         return true;
     }
 
-    // Nobody has looked at the events of the next bucket, nor at the packets that are the arguments of most,
+    // Nobody has looked at the events of the next buckets, nor at the packets that are the arguments of most,
     // since they were scheduled: one is brought into the cache with each event that runs.
     void look_ahead() {
         if (ahead_ != none) {
@@ -158,9 +159,13 @@ class EventQueue {
             __builtin_prefetch(reinterpret_cast<const void*>(event.argument));
             __builtin_prefetch(reinterpret_cast<const void*>(event.argument + 64));
             ahead_ = event.next;
-            if (ahead_ != none) {
-                __builtin_prefetch(&pool_[ahead_]);
-            }
+        } else if (ahead_bucket_ - bucket_ < buckets_ahead) {
+            ahead_ = heads_[++ahead_bucket_ & bucket_mask];
+        }
+        if (ahead_ != none) {
+            const auto* const bytes = reinterpret_cast<const char*>(&pool_[ahead_]);
+            __builtin_prefetch(bytes);
+            __builtin_prefetch(bytes + sizeof(Event) - 1);
         }
     }
 
@@ -192,7 +197,8 @@ class EventQueue {
     uint32_t free_ = none;
     std::vector<Event> pool_;
     std::vector<uint32_t> heads_;
-    uint32_t ahead_ = none;  // in the list of the bucket after bucket_: see look_ahead()
+    uint64_t ahead_bucket_ = 0;  // look_ahead() is in the list of this bucket,
+    uint32_t ahead_ = none;      // at this event
     std::array<uint64_t, bucket_count / 64> occupied_{};
     std::array<uint64_t, bucket_count / 4096> occupied_groups_{};
     std::vector<FarKey> far_;  // heap
