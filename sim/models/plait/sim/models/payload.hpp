@@ -185,7 +185,7 @@ class PayloadPool {
     size_t live() const { return blocks_.live(); }
 
   private:
-    static constexpr size_t slab_blocks = 64;
+    static constexpr size_t slab_bytes = huge_page_bytes;
 
     /// Places of the size that a length needs; the last one freed is in the cache.
     std::vector<uint8_t*>& free_bytes(uint32_t length) {
@@ -197,9 +197,9 @@ class PayloadPool {
         if (free.empty()) {
             const size_t size =
                 length > PayloadBlock::capacity ? PayloadBlock::sum_capacity : PayloadBlock::capacity;
-            auto& slab = slabs_.emplace_back(new uint8_t[slab_blocks * size]);
-            for (size_t i = slab_blocks; i-- > 0;) {
-                free.push_back(slab.get() + i * size);
+            uint8_t* const slab = slabs_.emplace_back(take_slab<uint8_t>(slab_bytes)).get();
+            for (size_t at = slab_bytes; at != 0; at -= size) {
+                free.push_back(slab + at - size);
             }
         }
         uint8_t* const bytes = free.back();
@@ -209,7 +209,7 @@ class PayloadPool {
 
     ObjectPool<PayloadBlock> blocks_;
     ObjectPool<Addends> addends_;
-    std::vector<std::unique_ptr<uint8_t[]>> slabs_;
+    std::vector<Slab<uint8_t>> slabs_;
     std::vector<uint8_t*> free_;        // of PayloadBlock::capacity each
     std::vector<uint8_t*> free_large_;  // of PayloadBlock::sum_capacity
 };

@@ -1,9 +1,13 @@
 // Memory for the hot path: nothing is allocated once a run has reached its maximum.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -16,6 +20,35 @@ inline void prefetch(const void* bytes, size_t length) {
     for (size_t at = 0; at < length; at += line_bytes) {
         __builtin_prefetch(static_cast<const std::byte*>(bytes) + at);
     }
+}
+
+inline constexpr size_t huge_page_bytes = size_t{2} << 20;
+
+/// Frees what take_slab() gives.
+template <typename T>
+struct FreeSlab {
+    size_t count = 0;
+    void operator()(T* slab) const {
+        std::destroy_n(slab, count);
+        std::free(slab);
+    }
+};
+template <typename T>
+using Slab = std::unique_ptr<T, FreeSlab<T>>;
+
+/// Objects beside each other. Many lie in a huge page, if the system has one: they are looked at in any
+/// order, and a processor remembers where pages are for a few small ones only.
+template <typename T>
+Slab<T> take_slab(size_t count) {
+    const size_t size = count * sizeof(T);
+    const size_t alignment = size > huge_page_bytes / 2 ? huge_page_bytes : 64;
+    const size_t rounded = (size + alignment - 1) / alignment * alignment;
+    void* const bytes = std::aligned_alloc(alignment, rounded);
+    if (bytes == nullptr) throw std::bad_alloc();
+    if (alignment == huge_page_bytes) madvise(bytes, rounded, MADV_HUGEPAGE);
+    T* const slab = static_cast<T*>(bytes);
+    std::uninitialized_default_construct_n(slab, count);
+    return Slab<T>(slab, FreeSlab<T>{count});
 }
 
 /// Objects that are made once and used again. Objects keep their last content; whoever takes one sets what it
@@ -45,20 +78,20 @@ class ObjectPool {
     size_t live() const { return live_; }
 
   private:
-    static constexpr size_t max_slab_bytes = size_t{1} << 20;
     static constexpr size_t prefetched_bytes = 192;
 
-    // As many as there are, up to a limit.
+    // Pools of a single device stay small, those of all devices soon take huge pages.
     void add_slab() {
-        const size_t count = std::clamp<size_t>(made_, 16, std::max<size_t>(16, max_slab_bytes / sizeof(T)));
-        T* const slab = slabs_.emplace_back(std::make_unique<T[]>(count)).get();
+        const size_t count =
+            std::clamp<size_t>(16 * made_, 16, std::max<size_t>(16, huge_page_bytes / sizeof(T)));
+        T* const slab = slabs_.emplace_back(take_slab<T>(count)).get();
         made_ += count;
         for (size_t i = count; i-- > 0;) {
             free_.push_back(slab + i);
         }
     }
 
-    std::vector<std::unique_ptr<T[]>> slabs_;
+    std::vector<Slab<T>> slabs_;
     std::vector<T*> free_;
     size_t made_ = 0;
     size_t live_ = 0;
