@@ -38,6 +38,7 @@ std::vector<CombineReference::Term> CombineReference::terms_of(uint32_t rank, ui
     const auto experts = routing_.experts_of(rank, token);
     const auto weights = routing_.weights_of(rank, token);
     std::vector<Term> terms;
+    terms.reserve(experts.size());
     if (mode_ == regmap::EpMode::normal) {
         for (const uint32_t target : target_ranks(shape_, experts))
             terms.push_back({shape_.node_of(target), target, 1.0F});

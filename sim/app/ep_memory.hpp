@@ -66,6 +66,10 @@ class EpInputs {
   private:
     template <uint32_t number>
     ReadHandler bias_rows();
+    enum class Rows : uint8_t { x, outputs };
+    enum class Part : uint8_t { codes, scales };
+    template <Rows which, Part part>
+    ReadHandler reader();
     RowName x_name(uint64_t token) const;
     RowName output_name(uint64_t slot) const;
     uint32_t serving(uint64_t slot) const;

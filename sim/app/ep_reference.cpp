@@ -27,6 +27,7 @@ EpLayout layout_of(const EpShape& shape, const Routing& routing, uint32_t rank) 
 
 std::vector<uint32_t> target_ranks(const EpShape& shape, std::span<const int16_t> experts) {
     std::vector<uint32_t> ranks;
+    ranks.reserve(experts.size());
     for (const int16_t expert : experts) {
         if (expert >= 0) ranks.push_back(shape.rank_of(static_cast<uint32_t>(expert)));
     }

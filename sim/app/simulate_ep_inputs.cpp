@@ -29,45 +29,24 @@ uint64_t index_of(const ExpectedReceive& expected, uint64_t slot, const RankMask
     return index;
 }
 
-ReadHandler EpInputs::x() {
+template <EpInputs::Rows which, EpInputs::Part part>
+ReadHandler EpInputs::reader() {
     return {[](void* object, uint64_t offset, std::span<std::byte> out) {
                 const auto& self = *static_cast<const EpInputs*>(object);
-                const EncodedRows& rows = self.batch_.x;
-                rows.fill_codes(self.x_name(offset / rows.code_bytes()), out,
-                                static_cast<uint32_t>(offset % rows.code_bytes()));
+                const EncodedRows& rows = which == Rows::x ? self.batch_.x : self.batch_.outputs;
+                const uint32_t row_bytes = part == Part::codes ? rows.code_bytes() : rows.scale_bytes();
+                const uint64_t number = offset / row_bytes;
+                const auto from = static_cast<uint32_t>(offset % row_bytes);
+                const RowName name = which == Rows::x ? self.x_name(number) : self.output_name(number);
+                part == Part::codes ? rows.fill_codes(name, out, from) : rows.fill_scales(name, out, from);
             },
             this};
 }
 
-ReadHandler EpInputs::x_scales() {
-    return {[](void* object, uint64_t offset, std::span<std::byte> out) {
-                const auto& self = *static_cast<const EpInputs*>(object);
-                const EncodedRows& rows = self.batch_.x;
-                rows.fill_scales(self.x_name(offset / rows.scale_bytes()), out,
-                                 static_cast<uint32_t>(offset % rows.scale_bytes()));
-            },
-            this};
-}
-
-ReadHandler EpInputs::outputs() {
-    return {[](void* object, uint64_t offset, std::span<std::byte> out) {
-                const auto& self = *static_cast<const EpInputs*>(object);
-                const EncodedRows& rows = self.batch_.outputs;
-                rows.fill_codes(self.output_name(offset / rows.code_bytes()), out,
-                                static_cast<uint32_t>(offset % rows.code_bytes()));
-            },
-            this};
-}
-
-ReadHandler EpInputs::output_scales() {
-    return {[](void* object, uint64_t offset, std::span<std::byte> out) {
-                const auto& self = *static_cast<const EpInputs*>(object);
-                const EncodedRows& rows = self.batch_.outputs;
-                rows.fill_scales(self.output_name(offset / rows.scale_bytes()), out,
-                                 static_cast<uint32_t>(offset % rows.scale_bytes()));
-            },
-            this};
-}
+ReadHandler EpInputs::x() { return reader<Rows::x, Part::codes>(); }
+ReadHandler EpInputs::x_scales() { return reader<Rows::x, Part::scales>(); }
+ReadHandler EpInputs::outputs() { return reader<Rows::outputs, Part::codes>(); }
+ReadHandler EpInputs::output_scales() { return reader<Rows::outputs, Part::scales>(); }
 
 template <uint32_t number>
 ReadHandler EpInputs::bias_rows() {
