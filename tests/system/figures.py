@@ -2,6 +2,8 @@
 
 # ep64-full: least efficiency (floor / time), and the time in us that a phase stays under.
 FULL_SIZE = {"dispatch": (0.95, 2450), "combine": (0.95, 4750)}
+# The same with outputs and their sums in FP8: least efficiency of combine.
+FULL_SIZE_FP8_COMBINE = 0.95
 # decode64, uniform top-8, one copy a node: the time in us that a phase stays under.
 DECODE64 = {"dispatch": 110, "combine": 205}
 # The same with outputs and their sums in LogFMT-10, encoded by the devices.

@@ -2,8 +2,8 @@
 
 import unittest
 
-from figures import FULL_SIZE
-from program import run
+from figures import FULL_SIZE, FULL_SIZE_FP8_COMBINE
+from program import SCENARIOS, run
 
 
 class FullSize(unittest.TestCase):
@@ -21,6 +21,14 @@ class FullSize(unittest.TestCase):
             with self.subTest(name):
                 self.assertGreaterEqual(self.phases[name]["efficiency"], efficiency)
                 self.assertLess(self.phases[name]["time_us"], time_us)
+
+    def test_combine_of_fp8_rows(self):
+        """Virtual payload takes the same time."""
+        fp8 = 'combine_format = "e4m3_f32"\npartial_format = "e4m3_f32"\n'
+        text = (SCENARIOS / "ep64-full.toml").read_text().replace('"data/', f'"{SCENARIOS}/data/')
+        _, report, _ = run('payload = "virtual"\n' + text.replace("[workload]\n", "[workload]\n" + fp8), timeout=580)
+        combine = next(phase for phase in report["phases"] if phase["name"] == "combine")
+        self.assertGreaterEqual(combine["efficiency"], FULL_SIZE_FP8_COMBINE)
 
 
 if __name__ == "__main__":
