@@ -230,8 +230,8 @@ TEST(PlanePath, FetchTakesARoundTripAndItsBytes) {
     cluster.run();
     const auto& fetched = cluster.firmware(0).fetched;
     ASSERT_EQ(fetched.size(), 3U);
-    // All are issued at once. The link's backlog of 2 x 4096 + 64 bytes is over long before the first data are
-    // back, and the short one is answered when what was asked for before it has been read.
+    // All are issued at once. The link's backlog of 2 x 4096 + 64 bytes is over long before the first data
+    // are back, and the short one is answered when what was asked for before it has been read.
     EXPECT_EQ(fetched[0].time_ps, 800 * ns + 20480);
     EXPECT_EQ(fetched[0].value, 1U);
     EXPECT_EQ(fetched[1].time_ps, 800 * ns + 20480);

@@ -61,8 +61,8 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     hal.reduce_weigh(number, weights);  // right after opening: one factor a position, in FP32; else all are 1
     hal.reduce_add(number, small /* position */, buffer);  // takes over firmware's reference
     hal.reduce_read(number, small, segment);  // a row of BF16 in host memory, whatever the sum's format
-    hal.reduce_skip(number, small);                        // this position will not come
-    hal.reduce_close(number);  // give up: what waits is released, no event follows
+    hal.reduce_skip(number, small);           // this position will not come
+    hal.reduce_close(number);                 // give up: what waits is released, no event follows
 
     // Counters of the encoders, max_handles a group: infinities and NaN in what was encoded, and in sums that
     // were rounded, since the counter was taken last. They stop at their largest value.
