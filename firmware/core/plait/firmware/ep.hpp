@@ -56,7 +56,7 @@ class Ep : public EpNames {
         for (EpGroup& group : groups_) {
             for (std::uint32_t handle = 0; handle < group.handles.size(); ++handle) {
                 context_.hal().cancel_timer(timer(group, group.handles[handle]));
-                combine_.release_early_rows(group.handles[handle]);
+                combine_.release_early_rows(group, group.handles[handle]);
             }
         }
         start();

@@ -24,12 +24,10 @@ constexpr std::uint32_t bias_room(const EpGroup& group, std::uint32_t biases) {
 template <class Hal>
 void read_biases(Hal& hal, const EpGroup& group, const regmap::EpRequest& request, std::uint32_t sum,
                  std::uint32_t token, std::uint32_t part) {
-    const std::uint64_t offset =
-        std::uint64_t{token} * group.output_bytes + std::uint64_t{part} * group.part_elements * 2;
     std::uint8_t position = 0;
     for (const regmap::MemoryRange& range : request.bias) {
         if (range.key == 0) continue;
-        hal.reduce_read(sum, position++, Segment{range.address + offset, part_length(group, part) * 2});
+        hal.reduce_read(sum, position++, combined_part(group, range, token, part));
     }
 }
 

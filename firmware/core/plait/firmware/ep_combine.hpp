@@ -115,19 +115,13 @@ class EpCombine {
     void local_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
         if (job.missing != 0)
             mark_missing(handle, handle.rows[handle.tokens[job.token].first + job.position]);
-        core_.hal().reduce_add(token_sum(group, handle, job.token, job.part),
-                               position_of(handle, job.position), buffer);
+        give_row(group, handle, job.token, job.position, job.part, buffer);
     }
 
     /// A part of a token is complete. The buffer is this function's.
     void token_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
         auto& hal = core_.hal();
-        constexpr std::uint32_t element_bytes = 2;  // the combined row is BF16
-        const std::uint64_t offset = std::uint64_t{job.token} * group.output_bytes +
-                                     std::uint64_t{job.part} * group.part_elements * element_bytes;
-        hal.place(
-            buffer, 0,
-            Segment{handle.request.recv_x.address + offset, part_length(group, job.part) * element_bytes});
+        hal.place(buffer, 0, combined_part(group, handle.request.recv_x, job.token, job.part));
         hal.release(buffer);
         if (--handle.tokens[job.token].parts_left == 0) --handle.tokens_left;
         check_done(group, handle);
@@ -153,21 +147,18 @@ class EpCombine {
     /// host's memory is read before a fetch is answered.
     void abandon(EpGroup& group, EpHandle& handle) {
         if (handle.tokens_left != 0 || handle.pulls_left != 0) fence_reads(group, handle);
-        AccumulatorPool& pool = core_.token_pool();
-        const std::uint8_t number = core_.handle_number(group, handle);
-        pool.for_each([&](std::uint32_t sum, const AccumulatorJob& job) {
-            if (job.group != group.number || job.handle != number) return;
-            core_.hal().reduce_close(sum);
-            pool.give_back(sum);
-        });
-        release_early_rows(handle);
+        core_.token_pool().give_back_all(
+            group.number, core_.handle_number(group, handle),
+            [&](std::uint32_t sum, const AccumulatorJob&) { core_.hal().reduce_close(sum); });
+        release_early_rows(group, handle);
         gather_.abandon(group, handle);
     }
 
     /// Lets go of rows that came before their sums.
-    void release_early_rows(EpHandle& handle) {
-        change_early_room(handle, -static_cast<std::int32_t>(handle.early_room));
+    void release_early_rows(const EpGroup& group, EpHandle& handle) {
         if (handle.next_open == handle.next_token) return;
+        for (; handle.next_open != handle.next_token; ++handle.next_open)
+            early_room_ -= token_room(group, handle, handle.next_open);
         for (BufferId& buffer : handle.early_rows) {
             if (buffer != 0) core_.hal().release(std::exchange(buffer, 0));
         }
@@ -239,6 +230,11 @@ class EpCombine {
         return handle.bias_room + rows.count;
     }
 
+    [[nodiscard]] static std::uint32_t token_room(const EpGroup& group, const EpHandle& handle,
+                                                  std::uint32_t token) {
+        return group.parts * room_of(handle, handle.tokens[token]);
+    }
+
     static void mark_missing(EpHandle& handle, RowInfo& row) {
         if (!row.missing) ++handle.missing_rows;
         row.missing = true;
@@ -254,7 +250,7 @@ class EpCombine {
     }
 
     [[nodiscard]] bool may_admit(const EpGroup& group, const EpHandle& handle) {
-        const std::uint32_t room = group.parts * room_of(handle, handle.tokens[handle.next_token]);
+        const std::uint32_t room = token_room(group, handle, handle.next_token);
         return in_pace(handle) && handle.next_token - handle.next_open < early_tokens &&
                core_.token_pool().contributions() + early_room_ + room <= group.token_limit;
     }
@@ -268,7 +264,7 @@ class EpCombine {
 
     void open(EpGroup& group, EpHandle& handle, std::uint32_t token) {
         const TokenRows& rows = handle.tokens[token];
-        change_early_room(handle, -static_cast<std::int32_t>(group.parts * room_of(handle, rows)));
+        early_room_ -= token_room(group, handle, token);
         for (std::uint32_t part = 0; part < group.parts; ++part) {
             const std::uint32_t sum =
                 core_.token_pool().take({.use = AccumulatorUse::token,
@@ -294,30 +290,29 @@ class EpCombine {
             RowInfo& row = handle.rows[rows.first + i];
             if (row.node == group.node || ((row.arrived >> part) & 1U) == 0) continue;
             const BufferId buffer = std::exchange(early_row(group, handle, row.token, i, part), 0);
-            if (buffer != 0)
-                core_.hal().reduce_add(token_sum(group, handle, row.token, part), position_of(handle, i),
-                                       buffer);
-            else core_.hal().reduce_skip(token_sum(group, handle, row.token, part), position_of(handle, i));
+            give_row(group, handle, row.token, i, part, buffer);
         }
     }
 
-    /// The buffer is this function's.
+    /// Gives the i-th row of a token to an open sum, with its buffer; 0: it will not come.
+    void give_row(const EpGroup& group, const EpHandle& handle, std::uint32_t token, std::uint32_t i,
+                  std::uint32_t part, BufferId buffer) {
+        const std::uint32_t sum = token_sum(group, handle, token, part);
+        if (buffer != 0) core_.hal().reduce_add(sum, position_of(handle, i), buffer);
+        else core_.hal().reduce_skip(sum, position_of(handle, i));
+    }
+
+    /// The same, or keeps it until its sum is open.
     void take_row(EpGroup& group, EpHandle& handle, const RowInfo& row, std::uint32_t i, std::uint32_t part,
                   BufferId buffer) {
         if (row.token >= handle.next_open) early_row(group, handle, row.token, i, part) = buffer;
-        else
-            core_.hal().reduce_add(token_sum(group, handle, row.token, part), position_of(handle, i), buffer);
-    }
-
-    void change_early_room(EpHandle& handle, std::int32_t by) {
-        handle.early_room += static_cast<std::uint32_t>(by);
-        early_room_ += static_cast<std::uint32_t>(by);
+        else give_row(group, handle, row.token, i, part, buffer);
     }
 
     void admit(EpGroup& group, EpHandle& handle, std::uint32_t token) {
         TokenRows& rows = handle.tokens[token];
         rows.parts_left = static_cast<std::uint16_t>(group.parts);
-        change_early_room(handle, static_cast<std::int32_t>(group.parts * room_of(handle, rows)));
+        early_room_ += token_room(group, handle, token);
         for (std::uint32_t i = 0; i < rows.count; ++i) {
             RowInfo& row = handle.rows[rows.first + i];
             if (row.node == group.node) continue;  // gathered by this device itself
@@ -351,16 +346,14 @@ class EpCombine {
             if (((row.arrived >> part) & 1U) != 0) continue;
             row.arrived |= 1U << part;
             mark_missing(handle, row);
-            if (row.token < handle.next_open)
-                core_.hal().reduce_skip(token_sum(group, handle, row.token, part),
-                                        position_of(handle, position));
+            take_row(group, handle, row, position, part, 0);
         }
     }
 
     Core& core_;
     EpContribute<Core> contribute_;
     EpGather<Core> gather_;
-    std::uint32_t early_room_ = 0;  ///< Of all handles.
+    std::uint32_t early_room_ = 0;  ///< Of the tokens of all handles that are admitted and not open.
 };
 
 }  // namespace plait::firmware

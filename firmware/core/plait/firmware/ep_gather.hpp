@@ -110,14 +110,11 @@ class EpGather {
 
     /// The call is over. Contributions that were asked for will still come, for sums that are no more.
     void abandon(EpGroup& group, EpHandle& handle) {
-        AccumulatorPool& pool = core_.entry_pool();
-        const std::uint8_t number = core_.handle_number(group, handle);
-        pool.for_each([&](std::uint32_t sum, const AccumulatorJob& job) {
-            if (job.group != group.number || job.handle != number) return;
+        const auto close = [&](std::uint32_t sum, const AccumulatorJob& job) {
             if (job.use == AccumulatorUse::entry) core_.partials().give_back(job.slot);
             core_.hal().reduce_close(sum);
-            pool.give_back(sum);
-        });
+        };
+        core_.entry_pool().give_back_all(group.number, core_.handle_number(group, handle), close);
         handle.gather_count = 0;
     }
 

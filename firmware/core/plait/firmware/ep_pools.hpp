@@ -72,6 +72,16 @@ class AccumulatorPool {
         }
     }
 
+    /// Gives back the sums of one handle; the visitor sees each before.
+    template <class Visitor>
+    void give_back_all(std::uint8_t group, std::uint8_t handle, Visitor&& visitor) {
+        for_each([&](std::uint32_t sum, const AccumulatorJob& job) {
+            if (job.group != group || job.handle != handle) return;
+            visitor(sum, job);
+            give_back(sum);
+        });
+    }
+
   private:
     [[nodiscard]] std::uint32_t name(std::uint32_t i) const {
         return SumName::of(first_ + i, jobs_[i].round);

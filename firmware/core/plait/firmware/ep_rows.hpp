@@ -53,6 +53,15 @@ constexpr std::uint32_t part_length(const EpGroup& group, std::uint32_t part) {
     return std::min(group.part_elements, group.parameters.hidden - part * group.part_elements);
 }
 
+/// A part of a token's row of BF16 at its source: of the combined rows, or of a bias.
+constexpr Segment combined_part(const EpGroup& group, const regmap::MemoryRange& rows, std::uint32_t token,
+                                std::uint32_t part) {
+    constexpr std::uint32_t element_bytes = 2;
+    return {rows.address + std::uint64_t{token} * group.output_bytes +
+                std::uint64_t{part} * group.part_elements * element_bytes,
+            part_length(group, part) * element_bytes};
+}
+
 /// Room that the sum of a part takes, in quarters of an accumulator.
 constexpr std::uint16_t part_room(const EpGroup& group, std::uint32_t part) {
     const std::uint32_t quarter = group.quarter_elements;

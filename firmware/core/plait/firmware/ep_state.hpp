@@ -212,7 +212,6 @@ struct EpHandle {
     std::span<BufferId> early_rows;       ///< See early_row().
     std::uint32_t next_token = 0;         ///< Next to be admitted: its rows may come then.
     std::uint32_t next_open = 0;          ///< Next whose sums will be opened, not beyond next_token.
-    std::uint32_t early_room = 0;         ///< Taken by rows of the tokens between, see room_of().
     std::uint32_t tokens_left = 0;
     std::uint64_t pulls_left = 0;  ///< Parts of this rank's outputs not yet asked for.
     std::array<std::uint32_t, regmap::max_ranks_per_node> pulls_by_entry{};  ///< The same by entry.
