@@ -69,23 +69,41 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
     app.name("plait");
     app.allow_extras();
     app.require_subcommand(0, 1);
-    const Usage whole{&app, "plait", "list, check, run or campaign (`plait --help` shows more)"};
+    const Usage whole{&app, "plait",
+                      "list, check, run, profile, calibrate or campaign (`plait --help` shows more)"};
     const Usage usages[] = {
         add_command(app, "list", "", "Show the scenarios that can be run by name."),
         add_command(app, "check", " SCENARIO [--seed N]",
                     "Check a scenario and its input; show its floors and memory. Runs nothing."),
-        add_command(app, "run", " SCENARIO [--seed N] [--json FILE] [--quiet]", "Run a scenario."),
+        add_command(app, "run",
+                    " SCENARIO [--seed N] [--firmware PLACE] [--image IMAGE] [--json FILE] [--quiet]",
+                    "Run a scenario."),
+        add_command(app, "profile", " SCENARIO [--seed N] [--image IMAGE] [--folded FILE]",
+                    "Run a scenario with the firmware image; show where its instructions go."),
+        add_command(
+            app, "calibrate", " SCENARIO... [--image IMAGE]",
+            "Run scenarios with the firmware image; print what its kinds of work take, for scenarios."),
         add_command(app, "campaign", " [--seeds N] [--first SEED] [--jobs N] [--show]",
                     "Run random small clusters with random faults, one for each seed.")};
 
     Arguments arguments;
     std::string seed;
-    for (const char* name : {"check", "run"}) {
+    for (const char* name : {"check", "run", "profile"}) {
         auto* command = app.get_subcommand(name);
         command->add_option("SCENARIO", arguments.scenario, "Name, or path of a .toml file.")->required();
         command->add_option("--seed", seed, "Instead of the scenario's seed.")->type_name("N");
     }
     auto* run = app.get_subcommand("run");
+    run->add_option("--firmware", arguments.firmware, "native or riscv, instead of the scenario's.")
+        ->type_name("PLACE");
+    auto* profile = app.get_subcommand("profile");
+    auto* calibrate = app.get_subcommand("calibrate");
+    calibrate->add_option("SCENARIO", arguments.scenarios, "Names, or paths of .toml files.")->required();
+    for (auto* command : {run, profile, calibrate})
+        command->add_option("--image", arguments.image, "Name or path of the firmware image.")
+            ->type_name("IMAGE");
+    profile->add_option("--folded", arguments.folded_file, "Write stacks there, for flame graphs.")
+        ->type_name("FILE");
     run->add_option("--json", arguments.json_file, "Write the report there as JSON.")->type_name("FILE");
     run->add_flag("--quiet", arguments.quiet, "No table and no progress bar: the exit status tells.")
         ->disable_flag_override();
@@ -127,7 +145,15 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
         arguments.campaign.jobs = static_cast<uint32_t>(parse_number(usage, "--jobs", jobs, most_jobs));
         return arguments;
     }
-    arguments.command = app.got_subcommand("check") ? Command::check : Command::run;
+    if (app.got_subcommand("calibrate")) {
+        arguments.command = Command::calibrate;
+        return arguments;
+    }
+    arguments.command = app.got_subcommand("check") ? Command::check
+                        : app.got_subcommand("run") ? Command::run
+                                                    : Command::profile;
+    if (arguments.firmware != "" && arguments.firmware != "native" && arguments.firmware != "riscv")
+        refuse(usage, fmt::format("found --firmware \"{}\"", arguments.firmware));
     if (arguments.scenario.empty()) refuse(usage, "found an empty SCENARIO");
     if (usage.command->count("--seed") != 0)
         arguments.seed = parse_number(usage, "--seed", seed, highest_seed);

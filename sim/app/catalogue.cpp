@@ -13,13 +13,23 @@ namespace plait::sim {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Of the installation or build folder that the program is part of.
+fs::path shared_folder() {
+    std::error_code error;
+    const fs::path program = fs::read_symlink("/proc/self/exe", error);
+    return error ? fs::path() : program.parent_path().parent_path() / "share" / "plait";
+}
+
+}  // namespace
+
 std::vector<fs::path> scenario_folders() {
     std::vector<fs::path> candidates;
     if (const char* folder = std::getenv("PLAIT_SCENARIOS"); folder != nullptr && *folder != '\0')
         candidates.emplace_back(folder);
     std::error_code error;
-    const fs::path program = fs::read_symlink("/proc/self/exe", error);
-    if (!error) candidates.push_back(program.parent_path().parent_path() / "share" / "plait" / "scenarios");
+    candidates.push_back(shared_folder() / "scenarios");
     std::erase_if(candidates, [&](const fs::path& folder) { return !fs::is_directory(folder, error); });
     return candidates;
 }
@@ -51,6 +61,11 @@ fs::path find_scenario(const std::string& name_or_path, const std::vector<fs::pa
         "{}: found no scenario of this name, {}", name_or_path,
         meant.empty() ? std::string("expected one that `plait list` shows, or the path of a .toml file")
                       : fmt::format("did you mean \"{}\"? (`plait list` shows all)", meant)));
+}
+
+fs::path find_firmware_image(const std::string& name_or_path) {
+    if (name_or_path.ends_with(".elf")) return name_or_path;
+    return shared_folder() / "firmware" / (name_or_path + ".elf");
 }
 
 }  // namespace plait::sim

@@ -22,7 +22,7 @@
 namespace plait::sim {
 namespace {
 
-enum Exit : int { ok = 0, failed = 1, bad_input = 2, interrupted = 130 };
+enum Exit : int { ok = 0, failed = 1, bad_input = 2, firmware_fault = 3, interrupted = 130 };
 
 // Names and values in a message are the user's, line breaks and all.
 std::string one_line(std::string message) {
@@ -53,15 +53,27 @@ int list(std::ostream& out, std::ostream& err) {
     return all_good ? ok : bad_input;
 }
 
-std::vector<Scenario> load(const Arguments& arguments) {
-    auto variants = load_scenario(find_scenario(arguments.scenario, scenario_folders()));
+void place_firmware(const Arguments& arguments, Scenario& scenario) {
+    if (!arguments.image.empty()) scenario.firmware_image = arguments.image;
+    if (arguments.firmware == "native") set_firmware(scenario, FirmwarePlace::native);
+    if (arguments.firmware == "riscv" || arguments.command == Command::profile ||
+        arguments.command == Command::calibrate)
+        set_firmware(scenario, FirmwarePlace::riscv);
+}
+
+std::vector<Scenario> load(const Arguments& arguments, const std::string& name) {
+    auto variants = load_scenario(find_scenario(name, scenario_folders()));
     for (auto& scenario : variants) {
         if (arguments.seed) scenario.seed = *arguments.seed;
+        place_firmware(arguments, scenario);
         if (const auto refusal = refuse_for_memory(scenario, available_memory_bytes()))
             throw InputError(*refusal);
+        check_firmware(scenario);
     }
     return variants;
 }
+
+std::vector<Scenario> load(const Arguments& arguments) { return load(arguments, arguments.scenario); }
 
 int check(const Arguments& arguments, std::ostream& out) {
     for (const auto& scenario : load(arguments)) {
@@ -91,6 +103,46 @@ void check_writable(const std::string& file) {
     if (!existed) std::filesystem::remove(file);
 }
 
+// The firmware of this run stopped: why, and the state of its core.
+int tell_fault(const RunOutcome& outcome, std::ostream& err) {
+    err << outcome.firmware_fault;
+    return firmware_fault;
+}
+
+int profile(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+    catch_interrupts();
+    check_writable(arguments.folded_file);
+    std::string folded;
+    for (const auto& scenario : load(arguments)) {
+        const Plan plan = make_plan(scenario);
+        Progress progress(stderr, isatty(STDERR_FILENO) != 0, scenario.name);
+        const RunOutcome outcome = simulate(scenario, {.plan = &plan, .profile = true}, progress);
+        if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
+        out << profile_text(scenario, outcome);
+        folded += outcome.profile.folded;
+        if (outcome.interrupted) return interrupted;
+    }
+    if (!arguments.folded_file.empty()) std::ofstream(arguments.folded_file, std::ios::trunc) << folded;
+    return ok;
+}
+
+int calibrate(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+    catch_interrupts();
+    std::vector<FirmwareFigures::Kind> sums;
+    for (const auto& name : arguments.scenarios) {
+        for (const auto& scenario : load(arguments, name)) {
+            const Plan plan = make_plan(scenario);
+            Progress progress(stderr, isatty(STDERR_FILENO) != 0, scenario.name);
+            const RunOutcome outcome = simulate(scenario, {.plan = &plan}, progress);
+            if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
+            if (outcome.interrupted) return interrupted;
+            add_kinds(outcome.firmware.kinds, sums);
+        }
+    }
+    out << calibration_text(sums);
+    return ok;
+}
+
 int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
     catch_interrupts();  // before loading, which takes a while for much routing
     const auto variants = load(arguments);
@@ -108,7 +160,7 @@ int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
         if (progress.interrupted()) entry.outcome.interrupted = true;
         else entry.outcome = simulate(entry.scenario, RunOptions{&entry.plan}, progress);
         ++done;
-        if (entry.outcome.interrupted) break;
+        if (entry.outcome.interrupted || !entry.outcome.firmware_fault.empty()) break;
     }
     report.runs.erase(report.runs.begin() + static_cast<std::ptrdiff_t>(done), report.runs.end());
 
@@ -122,6 +174,10 @@ int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
         }
     }
     if (report.interrupted()) return interrupted;
+    for (const auto& entry : report.runs) {
+        if (entry.outcome.firmware_fault.empty()) continue;
+        return tell_fault(entry.outcome, err);
+    }
     if (!report.succeeded()) {
         for (const auto& entry : report.runs) {
             for (const auto& error : entry.outcome.errors) {
@@ -141,6 +197,8 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
         if (!arguments) return ok;
         if (arguments->command == Command::list) return list(out, err);
         if (arguments->command == Command::campaign) return run_campaign(arguments->campaign, out);
+        if (arguments->command == Command::calibrate) return calibrate(*arguments, out, err);
+        if (arguments->command == Command::profile) return profile(*arguments, out, err);
         return arguments->command == Command::check ? check(*arguments, out) : run(*arguments, out, err);
     } catch (const InputError& error) {
         err << one_line(error.what()) << '\n';

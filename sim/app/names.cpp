@@ -4,6 +4,12 @@ namespace plait::sim {
 
 std::string_view name_of(PayloadMode mode) { return mode == PayloadMode::real ? "real" : "virtual"; }
 
+std::string_view name_of(FirmwarePlace place) { return place == FirmwarePlace::native ? "native" : "riscv"; }
+
+std::string_view name_of(InstructionCounts counts) {
+    return counts == InstructionCounts::declared ? "declared" : "measured";
+}
+
 std::string_view name_of(WorkloadKind kind) {
     switch (kind) {
         case WorkloadKind::ep: return "ep";

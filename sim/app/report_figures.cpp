@@ -81,4 +81,12 @@ double instructions_per_packet(const FirmwareFigures& firmware) {
                : static_cast<double>(firmware.instructions) / static_cast<double>(firmware.data_packets);
 }
 
+double cores_for_line_rate(const RunReport& run) {
+    double floor_ns = 0;
+    for (const auto& phase : run.outcome.phases) floor_ns += plan_of(run, phase).floor_us * 1000;
+    const double cycles = static_cast<double>(run.outcome.firmware.instructions) / run.scenario.ranks() *
+                          run.scenario.device.cycles_per_instruction;
+    return floor_ns == 0 ? 0 : cycles / floor_ns;
+}
+
 }  // namespace plait::sim

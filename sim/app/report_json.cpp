@@ -114,8 +114,17 @@ Json run_json(const RunReport& run) {
         {"instruction_counts", outcome.firmware.instruction_counts},
         {"instructions", outcome.firmware.instructions},
         {"instructions_per_data_packet", rounded(instructions_per_packet(outcome.firmware))},
+        {"cores_for_line_rate", rounded(cores_for_line_rate(run))},
         {"core_load_mean", rounded(outcome.firmware.core_load_mean, 10000)},
         {"core_load_max", rounded(outcome.firmware.core_load_max, 10000)}};
+    for (const auto& kind : outcome.firmware.kinds) {
+        json["firmware_work"]["kinds"][kind.name] = {
+            {"events", kind.events},
+            {"instructions",
+             rounded(static_cast<double>(kind.instructions) / static_cast<double>(kind.events))}};
+    }
+    if (outcome.firmware.stack_bytes != 0)
+        json["firmware_work"]["stack_bytes"] = outcome.firmware.stack_bytes;
     json["drops"] = counters_json(outcome.drops);
     json["counters"] = counters_json(outcome.counters);
     if (outcome.timeline_bin_ps != 0) json["timeline"] = timeline_json(run);
@@ -135,7 +144,7 @@ Json to_json(const Report& report) {
     json["interrupted"] = report.interrupted();
     json["seed"] = scenario.seed;
     json["payload"] = name_of(scenario.payload);
-    json["firmware"] = scenario.firmware;
+    json["firmware"] = name_of(scenario.firmware);
     json["topology"] = {{"nodes", scenario.topology.nodes},
                         {"gpus_per_node", scenario.topology.gpus_per_node},
                         {"gpus", scenario.ranks()},

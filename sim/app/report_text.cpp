@@ -36,7 +36,7 @@ std::string title(const Report& report) {
     std::string text = fmt::format(
         "{}: {} nodes x {} GPUs, {} planes of {:g} Gb/s, seed {}, firmware {}, payload {}\n", scenario.name,
         scenario.topology.nodes, scenario.topology.gpus_per_node, scenario.topology.planes,
-        scenario.scale_out.rate_gbps, scenario.seed, scenario.firmware, name_of(scenario.payload));
+        scenario.scale_out.rate_gbps, scenario.seed, name_of(scenario.firmware), name_of(scenario.payload));
     if (scenario.payload == PayloadMode::virtual_)
         text += "The payload is virtual: sizes were simulated, no byte was moved or checked.\n";
     return text;
@@ -113,9 +113,12 @@ std::string run_lines(const RunReport& run) {
         static_cast<double>(outcome.high_water.packet_memory_bytes) / 1024,
         static_cast<double>(outcome.high_water.switch_queue_bytes) / 1024);
     text += fmt::format(
-        "firmware: {:.0f} instructions a data packet ({}), core load {:.1f} % mean, {:.1f} % max\n",
+        "firmware: {:.0f} instructions a data packet ({}), {:.1f} cores at 1 GHz for line rate, load of {} "
+        "cores "
+        "{:.1f} % mean, {:.1f} % max\n",
         instructions_per_packet(outcome.firmware), outcome.firmware.instruction_counts,
-        outcome.firmware.core_load_mean * 100, outcome.firmware.core_load_max * 100);
+        cores_for_line_rate(run), run.scenario.device.firmware_cores, outcome.firmware.core_load_mean * 100,
+        outcome.firmware.core_load_max * 100);
     if (!run.plan.flows.empty()) {
         const FlowFigures flows(run);
         text += fmt::format("flows: {} of {} complete, {:.1f} .. {:.1f} us, mean {:.1f}", flows.complete,

@@ -66,13 +66,50 @@ void read_host_interface(TableReader table, HostInterfaceOptions& host) {
     table.finish();
 }
 
-void read_device(TableReader table, DeviceOptions& device) {
+void read_firmware(TableReader& root, Scenario& scenario) {
+    root.choice("firmware", scenario.firmware,
+                {{"native", FirmwarePlace::native}, {"riscv", FirmwarePlace::riscv}});
+    if (scenario.firmware == FirmwarePlace::native) return;
+    root.text("firmware_image", scenario.firmware_image);
+    if (scenario.firmware_image.ends_with(".elf"))
+        scenario.firmware_image = scenario.file.parent_path() / scenario.firmware_image;
+}
+
+void read_instructions(TableReader table, InstructionTable& instructions) {
+    const auto read = [&table](const char* kind, uint32_t& count) {
+        table.integer(kind, count, 0, 1'000'000);
+    };
+    read("data_received", instructions.data_received);
+    read("data_sent", instructions.data_sent);
+    read("acknowledgement", instructions.acknowledgement);
+    read("doorbell", instructions.doorbell);
+    read("fetched", instructions.fetched);
+    read("scale_up_received", instructions.scale_up_received);
+    read("scale_up_sent", instructions.scale_up_sent);
+    read("reduced", instructions.reduced);
+    read("credit", instructions.credit);
+    read("timer", instructions.timer);
+    read("port_change", instructions.port_change);
+    table.finish();
+}
+
+void read_firmware_cost(TableReader& table, DeviceOptions& device, FirmwarePlace place) {
+    if (place == FirmwarePlace::riscv) {
+        device.instruction_counts = InstructionCounts::measured;
+        table.boolean("engines", device.engines);
+        table.integer("watchdog_instructions", device.watchdog_instructions, 1000, 1ULL << 40);
+        table.choice("instruction_counts", device.instruction_counts,
+                     {{"declared", InstructionCounts::declared}, {"measured", InstructionCounts::measured}});
+    }
+    table.integer("core_mhz", device.core_mhz, 1, 100'000);
+    table.number("cycles_per_instruction", device.cycles_per_instruction, 0.1, 100);
+    read_instructions(table.table("instructions"), device.instructions);
+}
+
+void read_device(TableReader table, DeviceOptions& device, FirmwarePlace place) {
     table.integer("firmware_cores", device.firmware_cores, 1, 1024);
     table.number("clock_ghz", device.clock_ghz, 0.01, 10);
-    table.integer("receive_instructions", device.receive_instructions, 0, 1'000'000);
-    table.integer("send_instructions", device.send_instructions, 0, 1'000'000);
-    table.integer("ack_instructions", device.ack_instructions, 0, 1'000'000);
-    table.integer("other_instructions", device.other_instructions, 0, 1'000'000);
+    read_firmware_cost(table, device, place);
     table.integer("bytes_per_cycle", device.bytes_per_cycle, 1, 4096);
     table.integer("scale_out_pipes", device.scale_out_pipes, 1, 64);
     table.integer("scale_up_pipes", device.scale_up_pipes, 1, 64);
@@ -120,13 +157,12 @@ Scenario read_scenario(TableReader& root, const std::filesystem::path& file) {
     root.integer("seed", scenario.seed, 0, static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
     root.choice("payload", scenario.payload,
                 {{"real", PayloadMode::real}, {"virtual", PayloadMode::virtual_}});
-    root.text("firmware", scenario.firmware);
-    if (scenario.firmware != "native") root.refuse("firmware", "\"native\"");
+    read_firmware(root, scenario);
     read_topology(root.table("topology"), scenario.topology);
     read_scale_out(root.table("scale_out"), scenario.scale_out, scenario.topology);
     read_scale_up(root.table("scale_up"), scenario.scale_up);
     read_host_interface(root.table("host_interface"), scenario.host_interface);
-    read_device(root.table("device"), scenario.device);
+    read_device(root.table("device"), scenario.device, scenario.firmware);
     read_transport(root.table("transport"), scenario.transport, scenario.topology);
     read_limits(root.table("limits"), scenario.limits);
     if (!root.has("workload")) root.refuse("workload", "a table that says what to run");
@@ -162,6 +198,12 @@ Scenario read_variant(const toml::table& document, const toml::table& variant, s
 }
 
 }  // namespace
+
+void set_firmware(Scenario& scenario, FirmwarePlace place) {
+    scenario.firmware = place;
+    scenario.device.instruction_counts =
+        place == FirmwarePlace::riscv ? InstructionCounts::measured : InstructionCounts::declared;
+}
 
 std::vector<Scenario> parse_scenario(std::string_view text, const std::filesystem::path& file) {
     const toml::table document = parse(text, file.string());

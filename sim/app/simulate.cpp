@@ -47,8 +47,7 @@ RunOutcome simulate(const Scenario& scenario, const RunOptions& options, Progres
 
     RunOutcome outcome;
     const auto begin = std::chrono::steady_clock::now();
-    auto world = std::make_unique<World>(scenario, *options.plan, progress, outcome);
-    world->errors_kept = options.errors_kept;
+    auto world = std::make_unique<World>(scenario, options, progress, outcome);
     if (scenario.workload == WorkloadKind::ep) spawn_ep(*world);
     else spawn_flows(*world);
     spawn_faults(*world);

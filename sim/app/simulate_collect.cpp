@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <plait/sim/app/firmware_place.hpp>
 #include <plait/sim/app/world.hpp>
 
 namespace plait::sim {
@@ -46,6 +47,28 @@ void collect_counters(World& world, const WorldStatistics& sum) {
     put(outcome.counters, "reduce_refused", sum.devices.reduce_refused);
 }
 
+FirmwareProfile profile_of(const Profile& profile) {
+    const auto rows = [](const std::vector<Profile::Row>& from) {
+        std::vector<FirmwareProfile::Row> to;
+        for (const Profile::Row& row : from) to.push_back({row.name, row.calls, row.self, row.total});
+        return to;
+    };
+    return {rows(profile.events()), rows(profile.functions()), profile.folded()};
+}
+
+void collect_processor(World& world) {
+    RunOutcome& outcome = world.outcome;
+    for (uint32_t number = 0; number < world.cluster.devices(); ++number) {
+        const auto& firmware = dynamic_cast<const RiscvFirmware&>(world.cluster.device(number).firmware());
+        outcome.firmware.stack_bytes =
+            std::max(outcome.firmware.stack_bytes, firmware.memory().stack_used_bytes());
+    }
+    if (const Profile* profile = world.processor->profile()) outcome.profile = profile_of(*profile);
+    if (world.processor->fault())
+        outcome.firmware_fault =
+            world.processor->fault()->summary + '\n' + world.processor->fault()->core_state;
+}
+
 LatencyFigures latency_figures(const LatencyHistogram& histogram) {
     return {histogram.count(),
             histogram.percentile_ns(0.5),
@@ -86,13 +109,21 @@ void collect(World& world) {
             std::max<uint64_t>(outcome.high_water.window_packets, device.window_high_water);
     }
     outcome.high_water.switch_queue_bytes = queue_high_water(world);
-    for (const WorkCount& work : sum.devices.work) outcome.firmware.instructions += work.instructions;
+    for (size_t kind = 0; kind < work_kinds; ++kind) {
+        const WorkCount& work = sum.devices.work[kind];
+        outcome.firmware.instructions += work.instructions;
+        if (work.events != 0)
+            outcome.firmware.kinds.push_back(
+                {work_name(static_cast<Work>(kind)), work.events, work.instructions});
+    }
     outcome.firmware.data_packets =
         sum.transport.data_packets_sent + sum.devices.scale_out_data_delivered.packets;
     const double time = static_cast<double>(outcome.simulated_ps);
     const double cores = static_cast<double>(world.scenario.device.firmware_cores) * world.cluster.devices();
     outcome.firmware.core_load_mean = static_cast<double>(sum.devices.core_busy_ps) / cores / time;
     outcome.firmware.core_load_max = busy_max / time;
+    outcome.firmware.instruction_counts = name_of(world.scenario.device.instruction_counts);
+    if (world.processor != nullptr) collect_processor(world);
     outcome.delivered_packets =
         sum.devices.scale_out_data_delivered.packets + sum.devices.scale_up_data_delivered.packets;
     collect_counters(world, sum);

@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <plait/firmware/firmware.hpp>
+#include <plait/sim/app/firmware_place.hpp>
 #include <plait/sim/app/world.hpp>
-#include <plait/sim/models/native_firmware.hpp>
 
 namespace plait::sim {
 namespace {
-
-using Firmware = firmware::Firmware<DeviceModel>;
 
 struct Findings {
     uint32_t device;
@@ -38,16 +35,20 @@ void inspect(const firmware::QueuePair& pair, Findings& findings) {
     findings.expect_none(pair.in_flight_bytes, "bytes in flight of a queue pair");
 }
 
-void inspect(DeviceModel& device, Findings& findings) {
-    Firmware& code = dynamic_cast<NativeFirmware<firmware::Firmware>&>(device.firmware()).firmware();
-    findings.expect_none(device.packet_memory().live(), "buffers of packet memory");
-    findings.expect_none(device.reduce_engine().in_use(), "accumulators of the reduce engine");
+template <class Firmware>
+void inspect(Firmware& code, Findings& findings) {
     findings.expect_none(code.ep().accumulators_in_use(), "accumulators");
     findings.expect_none(code.ep().partials_in_use(), "parts owed");
     for (const firmware::EpGroup& group : code.ep().groups())
         for (const firmware::EpHandle& handle : group.handles) inspect(handle, findings);
     for (uint32_t qpn = 1; qpn < code.config().max_qps; ++qpn)
         if (const firmware::QueuePair* pair = code.transport().queue_pair(qpn)) inspect(*pair, findings);
+}
+
+void inspect(DeviceModel& device, Findings& findings) {
+    findings.expect_none(device.packet_memory().live(), "buffers of packet memory");
+    findings.expect_none(device.reduce_engine().in_use(), "accumulators of the reduce engine");
+    look_at(device.firmware(), [&findings](auto& code) { inspect(code, findings); });
 }
 
 }  // namespace

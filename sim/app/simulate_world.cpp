@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <plait/firmware/firmware.hpp>
+#include <plait/sim/app/firmware_place.hpp>
 #include <plait/sim/app/world.hpp>
-#include <plait/sim/models/native_firmware.hpp>
 
 namespace plait::sim {
 namespace {
@@ -29,15 +28,24 @@ FabricConfig fabric_config(const Scenario& scenario) {
     return config;
 }
 
+// In the order of Work.
+HandlerCosts handler_costs(const InstructionTable& from) {
+    return {{from.data_received, from.data_sent, from.acknowledgement, from.doorbell, from.fetched,
+             from.scale_up_received, from.scale_up_sent, from.reduced, from.credit, from.timer,
+             from.port_change}};
+}
+
 DeviceParameters device_parameters(const Scenario& scenario) {
     const auto& from = scenario.device;
     DeviceParameters device;
     device.host.rate_gbytes_per_s = scenario.host_interface.rate_gbytes_per_s;
     device.host.latency_ns = scenario.host_interface.latency_ns;
     device.cores.cores = from.firmware_cores;
-    device.cores.clock_ghz = device.engines.clock_ghz = from.clock_ghz;
-    device.cores.costs = {from.receive_instructions, from.send_instructions, from.ack_instructions,
-                          from.other_instructions};
+    device.engines.clock_ghz = from.clock_ghz;
+    device.cores.clock_ghz = from.core_mhz == 0 ? from.clock_ghz : from.core_mhz / 1000.0;
+    device.cores.cycles_per_instruction = from.cycles_per_instruction;
+    device.cores.costs = handler_costs(from.instructions);
+    device.cores.costs_are_measured = from.instruction_counts == InstructionCounts::measured;
     device.engines.bytes_per_cycle = from.bytes_per_cycle;
     device.engines.scale_out_pipes = from.scale_out_pipes;
     device.engines.scale_up_pipes = from.scale_up_pipes;
@@ -73,8 +81,6 @@ ClusterParameters cluster_parameters(const Scenario& scenario) {
     }
     return parameters;
 }
-
-using Native = NativeFirmware<firmware::Firmware>;
 
 void add(PacketCount& sum, const PacketCount& one) {
     sum.packets += one.packets;
@@ -140,16 +146,18 @@ void Barrier::open() {
     kernel_.notify(opened_);
 }
 
-World::World(const Scenario& s, const Plan& p, Progress& bar, RunOutcome& out)
+World::World(const Scenario& s, const RunOptions& options, Progress& bar, RunOutcome& out)
     : scenario(s),
-      plan(p),
+      plan(*options.plan),
       progress(bar),
       outcome(out),
-      cluster("cluster", cluster_parameters(s), make_native_firmware<firmware::Firmware>),
+      processor(make_processor(s, options.profile)),
+      cluster("cluster", cluster_parameters(s), firmware_factory(processor)),
       kernel("kernel", cluster.queue()),
       programs("programs", kernel),
       barrier(kernel, s.ranks()),
-      links(s.ranks()) {}
+      links(s.ranks()),
+      errors_kept(options.errors_kept) {}
 
 void World::stop_host(uint32_t rank, uint64_t for_ns) {
     blame(rank);
@@ -177,8 +185,8 @@ WorldStatistics World::statistics() {
     WorldStatistics sum;
     for (uint32_t number = 0; number < cluster.devices(); ++number) {
         add(sum.devices, cluster.device(number).statistics());
-        add(sum.transport,
-            dynamic_cast<Native&>(cluster.device(number).firmware()).firmware().transport().statistics());
+        look_at(cluster.device(number).firmware(),
+                [&sum](const auto& firmware) { add(sum.transport, firmware.transport().statistics()); });
     }
     return sum;
 }
@@ -186,6 +194,7 @@ WorldStatistics World::statistics() {
 bool World::run() {
     programs.spawn_background("watch", [this] { watch(); });
     sc_core::sc_start();
+    if (firmware_stopped()) error(processor->fault()->summary);
     return !cut_short_;
 }
 
@@ -197,8 +206,8 @@ void World::watch() {
         Kernel::sleep(interval_ns);
         progress.update(placed_bytes_, expected_bytes_, Kernel::now_ps());
         if (progress.interrupted()) outcome.interrupted = true;
-        else if (Kernel::now_ps() < limit_ps) continue;
-        else
+        else if (Kernel::now_ps() < limit_ps && !firmware_stopped()) continue;
+        else if (!firmware_stopped())
             error(fmt::format("stopped at the limit of {} us of simulated time",
                               scenario.limits.simulated_time_us));
         cut_short_ = true;

@@ -87,7 +87,7 @@ std::string validate(const ClusterParameters& parameters) {
 }
 
 Node::Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric, PacketPools& pools,
-           uint32_t number, const ClusterParameters& parameters, FirmwareFactory make_firmware)
+           uint32_t number, const ClusterParameters& parameters, const FirmwareFactory& make_firmware)
     : sc_module(module_name), switch_("scale_up_switch", queue, scale_up_of(parameters, number)) {
     const uint32_t devices = parameters.fabric.devices_per_node;
     for (uint32_t local = 0; local < devices; ++local) {
@@ -106,7 +106,7 @@ Node::Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fa
 }
 
 Cluster::Cluster(sc_core::sc_module_name module_name, const ClusterParameters& parameters,
-                 FirmwareFactory make_firmware)
+                 const FirmwareFactory& make_firmware)
     : sc_module(module_name),
       parameters_(checked(parameters)),
       fabric_("fabric", queue_, fabric_of(parameters_)) {

@@ -26,7 +26,7 @@ firmware::DeviceConfig firmware_config(const DeviceSurroundings& surroundings,
 }  // namespace
 
 DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurroundings& surroundings,
-                         const DeviceParameters& parameters, FirmwareFactory make_firmware)
+                         const DeviceParameters& parameters, const FirmwareFactory& make_firmware)
     : sc_module(module_name),
       config_(firmware_config(surroundings, parameters)),
       queue_(surroundings.queue),
@@ -47,9 +47,8 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       reduce_("reduce_engine", queue_, pools_.payload, packet_memory_, parameters.engines, config_,
               non_finite_, *this),
       timers_(queue_, *this, tie_break(surroundings.seed, device_, hash_name("timers"))),
-      receive_qps_(std::bit_ceil(config_.max_qps)),
-      receive_pipe_(receive_qps_),
-      sprays_(receive_qps_.size()),
+      engine_memory_(std::bit_ceil(config_.max_qps)),
+      receive_pipe_(engine_memory_.windows()),
       bit_errors_(hash_combine(surroundings.seed, device_), "bit errors"),
       firmware_(make_firmware(*this, config_)) {}
 

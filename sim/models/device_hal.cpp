@@ -152,10 +152,16 @@ void DeviceModel::fetched(void* object, uint64_t argument) {
                                read ? wanted : wanted.first(0));
 }
 
-void DeviceModel::place(BufferId buffer, uint32_t offset, firmware::Segment segment) {
-    if (dead_ || segment.length == 0) {
-        return;
+void DeviceModel::place(BufferId buffer, uint32_t offset, firmware::Segment segment, bool release) {
+    if (!dead_ && segment.length != 0) {
+        place_bytes(buffer, offset, segment);
     }
+    if (release) {
+        this->release(buffer);
+    }
+}
+
+void DeviceModel::place_bytes(BufferId buffer, uint32_t offset, firmware::Segment segment) {
     const PayloadSlice& slice = packet_memory_.slice(buffer);
     if (offset > slice.length || segment.length > slice.length - offset) {
         firmware_error(name(), "place of bytes outside the buffer");
@@ -253,7 +259,7 @@ void DeviceModel::window_open(uint32_t qpn, uint32_t peer_device, uint32_t first
 
 void DeviceModel::window_refuse(uint32_t qpn, uint32_t psn) {
     receive_pipe_.refuse(qpn, psn);
-    accepted_ = false;
+    acceptance_withdrawn();
 }
 
 }  // namespace plait::sim

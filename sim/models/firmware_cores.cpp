@@ -6,14 +6,12 @@ FirmwareCores::FirmwareCores(sc_core::sc_module_name module_name, const EventQue
                              const CoreParameters& parameters)
     : sc_module(module_name),
       queue_(queue),
+      measured_(parameters.costs_are_measured),
       cores_(parameters.cores),
-      cycle_ps_(static_cast<uint64_t>(1000.0 / parameters.clock_ghz + 0.5)) {
-    costs_.fill(parameters.costs.other);
-    const auto set = [this](Work work, uint32_t cost) { costs_[static_cast<size_t>(work)] = cost; };
-    set(Work::data_received, parameters.costs.data_received);
-    set(Work::data_sent, parameters.costs.data_sent);
-    set(Work::acknowledgement, parameters.costs.acknowledgement);
-    set(Work::credit, 0);
+      instruction_ps_(
+          static_cast<uint64_t>(1000.0 * parameters.cycles_per_instruction / parameters.clock_ghz + 0.5)),
+      core_(cores_.data()) {
+    if (!measured_) costs_ = parameters.costs.instructions;
 }
 
 void FirmwareCores::report(DeviceStatistics& statistics) const {

@@ -39,9 +39,6 @@ TEST(Scenario, DefaultsAreTheReferenceDevice) {
     EXPECT_EQ(scenario.device.reduce_units, 4U);
     EXPECT_EQ(scenario.device.encode_units, 4U);
     EXPECT_EQ(scenario.device.packet_memory_bytes, 8U << 20);
-    EXPECT_EQ(scenario.device.receive_instructions, 150U);
-    EXPECT_EQ(scenario.device.send_instructions, 200U);
-    EXPECT_EQ(scenario.device.ack_instructions, 120U);
     EXPECT_EQ(scenario.transport.window_packets, 512U);
     EXPECT_EQ(scenario.transport.base_rtt_ns, 5500U);
     EXPECT_EQ(scenario.flows.qps_per_flow, 8U);

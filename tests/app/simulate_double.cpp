@@ -3,6 +3,8 @@
 
 namespace plait::sim {
 
+void check_firmware(const Scenario&) {}
+
 RunOutcome simulate(const Scenario& scenario, const RunOptions& options, Progress& progress) {
     return test::simulate_double(scenario, options, progress);
 }

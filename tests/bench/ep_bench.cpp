@@ -142,6 +142,8 @@ class BenchDevice {
     [[nodiscard]] std::uint64_t now_ns() const { return cluster_.now_ns; }
     void set_timer(TimerId timer, std::uint64_t time_ns) { timers_[place_of(timer)] = time_ns; }
     void cancel_timer(TimerId timer) { timers_[place_of(timer)] = never; }
+    void begin_send() {}
+    Draft& draft() { return *std::construct_at(&draft_); }
     void send(const Packet& packet, const Payload& payload) {
         if (is_data(packet.opcode)) ++credits_[packet.plane];
         std::vector<std::uint8_t> control;
@@ -150,7 +152,7 @@ class BenchDevice {
     }
     [[nodiscard]] bool port_up(std::uint8_t) const { return true; }
     void fetch(FetchTag tag, Segment segment) { fetches_.emplace_back(tag, segment); }
-    void place(BufferId buffer, std::uint32_t offset, Segment segment) {
+    void place(BufferId buffer, std::uint32_t offset, Segment segment, bool) {
         benchmark::DoNotOptimize(buffer + offset + segment.address);
     }
     void write(std::uint64_t address, std::span<const std::uint8_t> bytes) {
@@ -185,6 +187,7 @@ class BenchDevice {
     void count_drop(regmap::DropReason) { ++drops_; }
 
   private:
+    Draft draft_;
     static constexpr std::uint64_t never = ~std::uint64_t{0};
     static constexpr std::size_t timers_of_kind = 64;
 

@@ -53,6 +53,8 @@ class BenchDevice {
     std::uint64_t now_ns() const { return now; }
     void set_timer(TimerId, std::uint64_t) {}
     void cancel_timer(TimerId) {}
+    void begin_send() {}
+    Draft& draft() { return *std::construct_at(&made); }
     void send(const Packet& packet, const Payload& payload) {
         benchmark::DoNotOptimize(packet.psn + payload.segment_count);
         last_plane = packet.plane;
@@ -60,7 +62,7 @@ class BenchDevice {
         last_entropy = packet.entropy;
     }
     bool port_up(std::uint8_t) const { return true; }
-    void place(BufferId buffer, std::uint32_t, Segment segment) {
+    void place(BufferId buffer, std::uint32_t, Segment segment, bool) {
         benchmark::DoNotOptimize(buffer + segment.address);
     }
     void release(BufferId) {}
@@ -74,6 +76,7 @@ class BenchDevice {
     engines::SpraySelector& spray(std::uint32_t) { return spray_; }
     void count_drop(regmap::DropReason) {}
 
+    Draft made;
     std::uint32_t qpn = 0;
     std::uint32_t key = 0;
     std::uint64_t now = 0;

@@ -110,6 +110,8 @@ class MeshDevice final : public MeshDriver {
     }
     void cancel_timer(TimerId timer) { ++timers_[std::pair(static_cast<int>(timer.kind), timer.number)]; }
 
+    void begin_send() {}
+    Draft& draft() { return *std::construct_at(&draft_); }
     void send(const Packet& packet, const Payload& payload) {
         ++packets_sent_;
         if (is_data(packet.opcode)) {
@@ -139,7 +141,7 @@ class MeshDevice final : public MeshDriver {
             firmware_->on_fetched(tag, regmap::Status::ok, copy);
         });
     }
-    void place(BufferId buffer, std::uint32_t offset, Segment segment) {
+    void place(BufferId buffer, std::uint32_t offset, Segment segment, bool release) {
         const std::vector<std::uint8_t>& data = buffers_.data(buffer);
         ASSERT_LE(std::size_t{offset} + segment.length, data.size());
         ASSERT_TRUE(may_place(segment))
@@ -147,6 +149,7 @@ class MeshDevice final : public MeshDriver {
         if (std::uint8_t* to = bytes(segment.address, segment.length)) {
             std::memcpy(to, data.data() + offset, segment.length);
         }
+        if (release) this->release(buffer);
     }
     void write(std::uint64_t address, std::span<const std::uint8_t> data) {
         if (dead_) return;
@@ -284,6 +287,8 @@ class MeshDevice final : public MeshDriver {
     }
 
   private:
+    Draft draft_;
+
     void write_register(std::uint32_t offset, std::uint32_t value) override {
         firmware_->on_register_write(offset, value);
     }

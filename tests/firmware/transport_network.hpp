@@ -95,9 +95,11 @@ class TestDevice {
     std::uint64_t now_ns() const;
     void set_timer(TimerId timer, std::uint64_t time_ns);
     void cancel_timer(TimerId timer) { ++timer_generation[timer.number]; }
+    void begin_send() {}
+    Draft& draft() { return *std::construct_at(&draft_); }
     void send(const Packet& packet, const Payload& payload);
     bool port_up(std::uint8_t plane) const { return (ports >> plane & 1) != 0; }
-    void place(BufferId buffer, std::uint32_t offset, Segment segment);
+    void place(BufferId buffer, std::uint32_t offset, Segment segment, bool release);
     void release(BufferId buffer) {
         ASSERT_EQ(buffers.count(buffer), 1U) << "released twice";
         buffers.erase(buffer);
@@ -162,6 +164,7 @@ class TestDevice {
 
   private:
     Network& network_;
+    Draft draft_;
     DeviceConfig config_;
     std::uint32_t time_limit_us_;
     std::vector<std::byte> storage_;
@@ -326,10 +329,11 @@ inline void TestDevice::receive(const Packet& packet, const std::vector<std::uin
     transport().on_packet({.packet = packet, .buffer = buffer, .window = verdict});
 }
 
-inline void TestDevice::place(BufferId buffer, std::uint32_t offset, Segment segment) {
+inline void TestDevice::place(BufferId buffer, std::uint32_t offset, Segment segment, bool release) {
     const std::vector<std::uint8_t>& bytes = buffers.at(buffer);
     ASSERT_LE(offset + segment.length, bytes.size());
     std::memcpy(at(segment.address), bytes.data() + offset, segment.length);
+    if (release) this->release(buffer);
 }
 
 inline NackReason TestDevice::on_row(const PacketEvent& event) {

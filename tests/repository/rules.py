@@ -16,17 +16,20 @@ MODULES = {
     "firmware/engines": ["regmap"],
     "firmware/core": ["regmap", "engines"],
     "firmware/hal": ["regmap", "engines", "firmware"],
+    "firmware/port_riscv": ["regmap", "engines", "firmware", "hal"],
     "hostlib/include": ["regmap"],
     "hostlib/driver": ["regmap", "host"],
     "hostlib/collectives": ["regmap", "host"],
     "hostlib/capi": ["regmap", "host"],
     "sim/fabric": [],
     "sim/models": ["regmap", "engines", "firmware", "hal", "host", "fabric"],
+    "sim/riscv": ["regmap", "engines", "firmware", "hal", "port", "fabric", "models"],
     "sim/bridge": ["regmap", "engines", "firmware", "hal", "host", "fabric", "models"],
-    "sim/app": ["regmap", "engines", "firmware", "hal", "host", "fabric", "models", "bridge"],
+    "sim/app": ["regmap", "engines", "firmware", "hal", "host", "port", "fabric", "models", "riscv", "bridge"],
 }
-OWN_NAME = {"firmware/engines": "engines", "firmware/core": "firmware", "firmware/hal": "hal", "hostlib/include": "host",
-            "sim/fabric": "fabric", "sim/models": "models", "sim/bridge": "bridge", "sim/app": "app"}
+OWN_NAME = {"firmware/engines": "engines", "firmware/core": "firmware", "firmware/hal": "hal",
+            "firmware/port_riscv": "port", "hostlib/include": "host",
+            "sim/fabric": "fabric", "sim/models": "models", "sim/riscv": "riscv", "sim/bridge": "bridge", "sim/app": "app"}
 
 # What a freestanding implementation has, and the parts of <algorithm>, <array>, ... that need neither heap nor system.
 FREESTANDING = {"algorithm", "array", "atomic", "bit", "climits", "concepts", "cstddef", "cstdint", "cstring", "initializer_list",

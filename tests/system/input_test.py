@@ -179,8 +179,8 @@ class Input(unittest.TestCase):
 
     def test_options(self):
         for arguments, *words in (
-                ((), "list, check, run or campaign"),
-                (("frobnicate",), "frobnicate", "list, check, run or campaign"),
+                ((), "list, check, run, profile, calibrate or campaign"),
+                (("frobnicate",), "frobnicate", "list, check, run, profile, calibrate or campaign"),
                 (("run",), "SCENARIO"),
                 (("run", "ep8", "--no-such-option"), "--no-such-option", "plait run SCENARIO"),
                 (("run", "ep8", "--jsn", "x"), "--jsn", 'did you mean "--json"?'),

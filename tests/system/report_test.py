@@ -28,7 +28,8 @@ FLOWS = {"count": whole, "complete": whole, "time_us_min": number, "time_us_mean
          "victim_time_us": (*number, nothing)}
 HIGH_WATER = {key: whole for key in ("window_packets", "accumulators", "packet_memory_bytes", "switch_queue_bytes")}
 WORK = {"instruction_counts": text, "instructions": whole, "instructions_per_data_packet": number,
-        "core_load_mean": number, "core_load_max": number}
+        "cores_for_line_rate": number, "core_load_mean": number, "core_load_max": number, "kinds": dict}
+KIND = {"events": whole, "instructions": number}
 TIMELINE = {"bin_us": number, "goodput_gbytes_per_s": list}
 
 
@@ -54,6 +55,8 @@ class Report(unittest.TestCase):
             self.has(one, {**RUN, **own_keys})
             self.has(one["high_water"], HIGH_WATER)
             self.has(one["firmware_work"], WORK)
+            for kind in one["firmware_work"]["kinds"].values():
+                self.has(kind, KIND)
             self.has(one["timeline"], TIMELINE)
             for count in (*one["drops"].values(), *one["counters"].values()):
                 self.assertIsInstance(count, int)

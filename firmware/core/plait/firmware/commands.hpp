@@ -70,6 +70,12 @@ struct Payload {
     std::span<const std::uint8_t> inline_bytes{};  ///< Read before the command returns.
 };
 
+/// A packet to be sent.
+struct Draft {
+    Packet packet;
+    Payload payload;
+};
+
 /// A packet has arrived from a plane: well formed, from the queue pair's peer, its place in the receive
 /// window decided. Packets without a PSN (ACK, probe, port status) carry no verdict.
 struct PacketEvent {

@@ -6,6 +6,7 @@
 // only gathered from devices that have joined, and a pull is always answered.
 
 #include <algorithm>
+#include <plait/engines/bits.hpp>
 #include <plait/firmware/ep_bias.hpp>
 #include <plait/firmware/ep_contribute.hpp>
 #include <plait/firmware/ep_gather.hpp>
@@ -121,7 +122,7 @@ class EpCombine {
     /// A part of a token is complete. The buffer is this function's.
     void token_part_done(EpGroup& group, EpHandle& handle, const AccumulatorJob& job, BufferId buffer) {
         auto& hal = core_.hal();
-        hal.place(buffer, 0, combined_part(group, handle.request.recv_x, job.token, job.part));
+        hal.place(buffer, 0, combined_part(group, handle.request.recv_x, job.token, job.part), false);
         hal.release(buffer);
         if (--handle.tokens[job.token].parts_left == 0) --handle.tokens_left;
         check_done(group, handle);
@@ -244,7 +245,7 @@ class EpCombine {
     static void mark_lacking(const EpGroup& group, EpHandle& handle, RowInfo& row, std::uint8_t missing) {
         mark_missing(handle, row);
         for (std::uint32_t left = missing & row.targets; left != 0; left &= left - 1) {
-            const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
+            const auto local = engines::lowest_bit(left);
             mark(handle.lacking_ranks, group.rank_at(row.node, local));
         }
     }

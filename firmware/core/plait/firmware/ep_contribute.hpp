@@ -59,8 +59,7 @@ class EpContribute {
         if (!known || handle.parts_placed[slot] != group.row_parts)
             return refuse(pull, regmap::DropReason::unknown_operation);
         const std::uint32_t entry = pull.source_local;
-        ScaleUpHeader answer;
-        copy_used(pull, answer);
+        ScaleUpHeader answer = pull;
         answer.kind = regmap::ScaleUpKind::contribution;
         answer.source_local = static_cast<std::uint8_t>(group.local);
         Payload payload;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <plait/engines/bits.hpp>
 #include <plait/firmware/ep_group.hpp>
 #include <plait/firmware/ep_state.hpp>
 #include <plait/firmware/ep_weights.hpp>
@@ -372,8 +373,7 @@ class EpControl {
         if (group.is_local(rank) || control.value >> group.parameters.ranks_per_node != 0) return false;
         const std::uint32_t node = rank / group.parameters.ranks_per_node;
         for (std::uint32_t left = control.value; left != 0; left &= left - 1) {
-            const std::uint32_t gone =
-                group.rank_at(node, static_cast<std::uint32_t>(std::countr_zero(left)));
+            const std::uint32_t gone = group.rank_at(node, engines::lowest_bit(left));
             if (gone != rank && !group.has_failed(gone))
                 core_.context().transport().give_up(group.qpn[gone], regmap::Status::retry_exceeded);
         }

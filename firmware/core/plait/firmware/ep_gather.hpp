@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <plait/engines/bits.hpp>
 #include <plait/firmware/ep_pools.hpp>
 #include <plait/firmware/ep_route.hpp>
 #include <plait/firmware/ep_rows.hpp>
@@ -203,7 +204,7 @@ class EpGather {
     [[nodiscard]] bool contributors_ready(const EpGroup& group, const EpHandle& handle,
                                           std::uint8_t targets) const {
         for (std::uint32_t left = targets; left != 0; left &= left - 1) {
-            const auto local = static_cast<std::uint32_t>(std::countr_zero(left));
+            const auto local = engines::lowest_bit(left);
             if (!is_ready(group, handle, group.rank_at(group.node, local))) return false;
         }
         return true;
@@ -228,7 +229,7 @@ class EpGather {
     static Contributions by_target(std::uint8_t targets, const std::uint32_t* index) {
         Contributions all;
         for (std::uint32_t left = targets; left != 0; left &= left - 1)
-            all.add(static_cast<std::uint32_t>(std::countr_zero(left)), *index++, 1.0F);
+            all.add(engines::lowest_bit(left), *index++, 1.0F);
         return all;
     }
     static Contributions by_choice(const EpGroup& group, std::span<const Choice> choices) {

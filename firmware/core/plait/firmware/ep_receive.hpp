@@ -2,6 +2,7 @@
 // Dispatch at the receiving node: the entry device forwards a row to its targets, a target places it.
 
 #include <algorithm>
+#include <plait/engines/bits.hpp>
 #include <plait/firmware/ep_state.hpp>
 
 namespace plait::firmware {
@@ -56,8 +57,7 @@ class EpReceive {
         std::copy_n(row.choices.begin(), row.choice_count, frame.choices.begin());
         Payload payload;
         payload.buffer = event.buffer;
-        hal.scale_up(row.targets, frame,
-                     {row.index.data(), static_cast<std::size_t>(std::popcount(row.targets))}, payload,
+        hal.scale_up(row.targets, frame, {row.index.data(), engines::count_bits(row.targets)}, payload,
                      false);
         hal.release(event.buffer);
         --peer.entry_parts_missing;
@@ -110,7 +110,7 @@ class EpReceive {
     [[nodiscard]] static bool fits_counts(const EpGroup& group, const PeerState& peer, const RowHeader& row) {
         const std::uint32_t all = (1U << group.parameters.ranks_per_node) - 1;
         return row.row < peer.rows_via_me && row.targets != 0 && (row.targets & ~all) == 0 &&
-               row.index_count == std::popcount(row.targets) && row.choice_count <= regmap::max_topk &&
+               row.index_count == engines::count_bits(row.targets) && row.choice_count <= regmap::max_topk &&
                peer.entry_parts_missing > 0;
     }
 
@@ -226,7 +226,8 @@ class EpReceive {
             core_.hal().place(
                 buffer, 0,
                 Segment{handle.request.recv_x.address + std::uint64_t{slot} * group.data_bytes + offset,
-                        taken});
+                        taken},
+                false);
             offset += taken;
             length -= taken;
         }
@@ -235,7 +236,8 @@ class EpReceive {
                 buffer, taken,
                 Segment{handle.request.recv_x_scales.address + std::uint64_t{slot} * group.scale_bytes +
                             (offset - group.data_bytes),
-                        length});
+                        length},
+                false);
         }
     }
 

@@ -2,6 +2,7 @@
 // Dispatch at the source: a rank's rows leave in order of its tokens and at the pace of the call.
 
 #include <algorithm>
+#include <plait/engines/bits.hpp>
 #include <plait/firmware/ep_receive.hpp>
 #include <plait/firmware/ep_route.hpp>
 #include <plait/firmware/ep_state.hpp>
@@ -204,7 +205,7 @@ class EpSend {
                                                                    const EpHandle& handle,
                                                                    const RowInfo& row) {
         if (group.is_low_latency()) return {};
-        return handle.indices.subspan(row.first_index, static_cast<std::size_t>(std::popcount(row.targets)));
+        return handle.indices.subspan(row.first_index, engines::count_bits(row.targets));
     }
 
     [[nodiscard]] static bool carries_choices(const EpGroup& group, std::uint32_t offset) {

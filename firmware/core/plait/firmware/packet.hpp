@@ -16,9 +16,9 @@ using regmap::Opcode;
 
 /// One top-k choice of a row, as in the MpEpChoice header.
 struct Choice {
-    std::uint16_t expert = 0;
-    std::uint16_t position = 0;  ///< In the top-k list. Low latency: the row's slot at the expert.
-    float weight = 0.0F;
+    std::uint16_t expert;
+    std::uint16_t position;  ///< In the top-k list. Low latency: the row's slot at the expert.
+    float weight;
     bool operator==(const Choice&) const = default;
 };
 
@@ -115,6 +115,7 @@ struct Packet {
     std::uint32_t immediate = 0;       ///< ImmDt.
 
     union {
+        std::uint8_t nothing;  ///< Until the group of the opcode is written.
         RowHeader row;
         PartialHeader partial;
         ControlHeader control;
@@ -123,7 +124,7 @@ struct Packet {
         PortStatusHeader port_status;
     };
 
-    constexpr Packet() : row{} {}
+    constexpr Packet() : nothing{} {}
 };
 
 /// Data packets take a PSN and are acknowledged; the rest (ACK, probes, port status) do not.
@@ -159,8 +160,31 @@ constexpr std::uint32_t frame_bytes(const Packet& packet) {
     return bytes + ((packet.payload_bytes + 3U) & ~3U);
 }
 
-/// Header of a scale-up frame, decoded.
+/// Header of a scale-up frame, decoded. Of the choices only the first choice_count mean something, and are
+/// copied.
 struct ScaleUpHeader {
+    ScaleUpHeader() = default;
+    ScaleUpHeader(const ScaleUpHeader& other) { *this = other; }
+    ScaleUpHeader& operator=(const ScaleUpHeader& other) {
+        kind = other.kind;
+        group = other.group;
+        handle = other.handle;
+        source_local = other.source_local;
+        operation = other.operation;
+        source_rank = other.source_rank;
+        token = other.token;
+        index = other.index;
+        offset = other.offset;
+        length = other.length;
+        tag = other.tag;
+        status = other.status;
+        choice_count = other.choice_count;
+        control = other.control;
+        const std::size_t count = std::min<std::size_t>(choice_count, regmap::max_topk);
+        for (std::size_t i = 0; i < count; ++i) choices[i] = other.choices[i];
+        return *this;
+    }
+
     regmap::ScaleUpKind kind = regmap::ScaleUpKind::row;
     std::uint8_t group = 0;
     std::uint8_t handle = 0;
@@ -175,16 +199,12 @@ struct ScaleUpHeader {
     regmap::Status status = regmap::Status::ok;
     std::uint8_t choice_count = 0;
     ControlHeader control{};  ///< kind control.
-    std::array<Choice, regmap::max_topk> choices{};
+    std::array<Choice, regmap::max_topk> choices;
 };
 
 /// Copy what of a header means something; the rest of `to` stays as it is. Most are much shorter than the
 /// longest ones.
-inline void copy_used(const ScaleUpHeader& from, ScaleUpHeader& to) {
-    std::memcpy(static_cast<void*>(&to), &from, offsetof(ScaleUpHeader, choices));
-    std::copy_n(from.choices.begin(), std::min<std::size_t>(from.choice_count, regmap::max_topk),
-                to.choices.begin());
-}
+inline void copy_used(const ScaleUpHeader& from, ScaleUpHeader& to) { to = from; }
 inline void copy_used(const Packet& from, Packet& to) {
     constexpr std::size_t short_bytes = offsetof(Packet, ack) + offsetof(AckHeader, bitmap);
     static_assert(short_bytes >=

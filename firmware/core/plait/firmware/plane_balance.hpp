@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
+#include <plait/engines/bits.hpp>
 #include <plait/regmap.hpp>
 
 namespace plait::firmware {
@@ -15,23 +15,35 @@ class PlaneBalance {
     /// Those of `planes` (bit p = plane p) that have got the fewest bytes: the next packet keeps things even
     /// on one of them. What the other planes have got is forgotten.
     std::uint32_t behind(std::uint32_t planes) {
+        for (std::uint32_t others = uneven_ & ~planes; others != 0; others &= others - 1)
+            ahead_bytes_[engines::lowest_bit(others)] = 0;
+        uneven_ &= planes;
+        if (uneven_ != planes) return planes & ~uneven_;
         std::uint32_t fewest = ~0U;
         for (std::uint32_t left = planes; left != 0; left &= left - 1)
-            fewest = std::min(fewest, ahead_bytes_[static_cast<std::uint32_t>(std::countr_zero(left))]);
-        std::uint32_t behind = 0;
-        for (std::uint32_t plane = 0; plane < ahead_bytes_.size(); ++plane) {
-            const bool counts = ((planes >> plane) & 1U) != 0;
-            ahead_bytes_[plane] = counts ? ahead_bytes_[plane] - fewest : 0;
-            if (counts && ahead_bytes_[plane] == 0) behind |= 1U << plane;
+            fewest = std::min(fewest, ahead_bytes_[engines::lowest_bit(left)]);
+        for (std::uint32_t left = planes; left != 0; left &= left - 1) {
+            const std::uint32_t plane = engines::lowest_bit(left);
+            ahead_bytes_[plane] -= fewest;
+            if (ahead_bytes_[plane] == 0) uneven_ &= ~(1U << plane);
         }
-        return behind;
+        return planes & ~uneven_;
     }
 
-    void sent(std::uint8_t plane, std::uint32_t bytes) { ahead_bytes_[plane] += bytes; }
-    void forget() { ahead_bytes_ = {}; }
+    /// `bytes` is not 0.
+    void sent(std::uint8_t plane, std::uint32_t bytes) {
+        ahead_bytes_[plane] += bytes;
+        uneven_ |= 1U << plane;
+    }
+    void forget() {
+        if (uneven_ == 0) return;
+        ahead_bytes_ = {};
+        uneven_ = 0;
+    }
 
   private:
     std::array<std::uint32_t, regmap::max_planes> ahead_bytes_{};
+    std::uint32_t uneven_ = 0;  ///< Planes whose entry is not 0.
 };
 
 }  // namespace plait::firmware

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <plait/engines/bits.hpp>
 #include <plait/engines/psn.hpp>
 #include <plait/engines/rx_window.hpp>
 #include <plait/engines/spray.hpp>
@@ -84,8 +85,8 @@ class Transport {
 
     // Events.
 
-    void on_packet(const PacketEvent& event);
-    void on_transmit_credit(std::uint8_t plane);
+    [[gnu::always_inline]] inline void on_packet(const PacketEvent& event);
+    [[gnu::always_inline]] inline void on_transmit_credit(std::uint8_t plane);
     void on_timer(TimerId timer);
     void on_port_change(std::uint8_t plane, bool up);
 
@@ -132,57 +133,60 @@ class Transport {
     // transport_manage.hpp
     QueuePair* find(std::uint32_t qpn);
     void start_sending(QueuePair& qp);
-    void fail(QueuePair& qp, Status first, std::uint32_t message_slot);
+    [[gnu::noinline, gnu::cold]] void fail(QueuePair& qp, Status first, std::uint32_t message_slot);
     void fail_later(QueuePair& qp, Status status);
-    void flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot);
-    void flush_receives(QueuePair& qp);
-    void finish();
+    [[gnu::noinline, gnu::cold]] void flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot);
+    [[gnu::noinline, gnu::cold]] void flush_receives(QueuePair& qp);
+    [[gnu::always_inline]] inline void finish();
 
     // transport_send.hpp
     Status check_request(const QueuePair& qp, const regmap::WorkRequest& request) const;
     void add_message(QueuePair& qp, const MessageEntry& message);
-    void retire_messages(QueuePair& qp);
+    [[gnu::always_inline]] inline void retire_messages(QueuePair& qp);
     void retire_work(QueuePair& qp);
     void complete_work(QueuePair& qp, const WorkEntry& work, Status status);
-    void make_ready(QueuePair& qp);
+    [[gnu::always_inline]] inline void make_ready(QueuePair& qp);
     [[nodiscard]] bool has_packet(const QueuePair& qp) const;
-    void pump();
-    QueuePair* next_sender();
+    [[gnu::noinline]] void pump();
+    [[gnu::always_inline]] inline QueuePair* next_sender();
+    void wait_for_plane(QueuePair& qp);
     void wake(QueuePair& qp);
     static constexpr std::uint32_t every_plane = ~0U;
-    std::uint32_t planes_due(QueuePair& qp);
-    std::optional<engines::PathChoice> choose_path(QueuePair& qp, std::uint32_t due);
-    SendResult send_one(QueuePair& qp);
+    [[gnu::always_inline]] inline std::uint32_t planes_due(QueuePair& qp);
+    [[gnu::always_inline]] inline std::optional<engines::PathChoice> choose_path(QueuePair& qp,
+                                                                                 std::uint32_t due);
+    [[gnu::always_inline]] inline SendResult send_one(QueuePair& qp);
     [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
-    void send_packet(QueuePair& qp, std::uint16_t number, std::uint64_t count,
-                     const engines::PathChoice& path);
-    void fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count, Packet& packet,
-              Payload& payload);
-    void fill_work(const MessageEntry& message, const WorkEntry& work, Packet& packet, Payload& payload);
-    [[nodiscard]] std::uint32_t packet_bytes(const QueuePair& qp, const MessageEntry& message,
-                                             std::uint32_t offset) const;
+    [[gnu::always_inline]] inline void send_packet(QueuePair& qp, std::uint16_t number, std::uint64_t count,
+                                                   const engines::PathChoice& path);
+    [[gnu::always_inline]] inline void fill(const QueuePair& qp, const PacketEntry& entry,
+                                            std::uint64_t count, Packet& packet, Payload& payload);
+    [[gnu::always_inline]] inline void fill_work(const MessageEntry& message, const WorkEntry& work,
+                                                 Packet& packet, Payload& payload);
 
     // transport_receive.hpp
-    void on_data(QueuePair& qp, const PacketEvent& event);
-    NackReason take(QueuePair& qp, const PacketEvent& event, std::uint64_t position);
-    NackReason take_write(const PacketEvent& event);
-    NackReason take_receive(QueuePair& qp, const PacketEvent& event, std::uint64_t position);
-    void complete_receives(QueuePair& qp);
+    [[gnu::always_inline]] inline void on_data(QueuePair& qp, const PacketEvent& event);
+    [[gnu::always_inline]] inline NackReason take(QueuePair& qp, const PacketEvent& event,
+                                                  std::uint64_t position);
+    [[gnu::always_inline]] inline NackReason take_write(const PacketEvent& event);
+    [[gnu::noinline]] NackReason take_receive(QueuePair& qp, const PacketEvent& event,
+                                              std::uint64_t position);
+    [[gnu::noinline]] void complete_receives(QueuePair& qp);
     void complete_receive(QueuePair& qp, const ReceiveEntry& entry, Status status);
-    void refuse(QueuePair& qp, const PacketEvent& event, NackReason reason);
-    void account(QueuePair& qp, const PacketEvent& event, bool last_of_message);
-    void send_ack(QueuePair& qp, const Packet* cause, NackReason reason);
+    [[gnu::noinline, gnu::cold]] void refuse(QueuePair& qp, const PacketEvent& event, NackReason reason);
+    [[gnu::always_inline]] inline void account(QueuePair& qp, const PacketEvent& event, bool last_of_message);
+    [[gnu::noinline]] void send_ack(QueuePair& qp, const Packet* cause, NackReason reason);
 
     // transport_acknowledge.hpp
-    void on_ack(QueuePair& qp, const Packet& packet);
+    [[gnu::always_inline]] inline void on_ack(QueuePair& qp, const Packet& packet);
     [[nodiscard]] bool is_plausible(const QueuePair& qp, const Packet& packet) const;
     std::uint32_t round_trip_ns(const QueuePair& qp, const Packet& packet, std::int64_t cause) const;
-    std::uint32_t take_bitmap(QueuePair& qp, const AckHeader& ack);
-    std::uint32_t take_cumulative(QueuePair& qp, std::uint64_t cumulative);
-    std::uint32_t packet_acknowledged(QueuePair& qp, std::uint64_t count);
+    [[gnu::always_inline]] inline std::uint32_t take_bitmap(QueuePair& qp, const AckHeader& ack);
+    [[gnu::always_inline]] inline std::uint32_t take_cumulative(QueuePair& qp, std::uint64_t cumulative);
+    [[gnu::always_inline]] inline std::uint32_t packet_acknowledged(QueuePair& qp, std::uint64_t count);
     void raise_threshold(QueuePair& qp, std::uint32_t packets);
     void message_acknowledged(QueuePair& qp, std::uint32_t slot);
-    void on_nack(QueuePair& qp, NackReason reason, std::uint64_t count);
+    [[gnu::noinline, gnu::cold]] void on_nack(QueuePair& qp, NackReason reason, std::uint64_t count);
     /// Where a packet's acknowledgement is marked that came before its turn.
     [[nodiscard]] static std::uint64_t& acknowledged_word(const QueuePair& qp, std::uint64_t count) {
         auto& words = qp.small_tables->acknowledged;
@@ -192,17 +196,17 @@ class Transport {
 
     // transport_recovery.hpp
     void on_qp_timer(QueuePair& qp);
-    void arm(QueuePair& qp, std::uint64_t time_ns);
+    [[gnu::always_inline]] inline void arm(QueuePair& qp, std::uint64_t time_ns);
     void rearm(QueuePair& qp);
-    [[nodiscard]] std::uint64_t rto_ns(const QueuePair& qp) const;
+    [[nodiscard, gnu::always_inline]] inline std::uint64_t rto_ns(const QueuePair& qp) const;
     [[nodiscard]] std::uint32_t age_ns(const PacketEntry& entry) const;
     [[nodiscard]] bool is_overtaken(const QueuePair& qp, const PacketEntry& entry) const;
     void find_losses(QueuePair& qp);
     void check_timeout(QueuePair& qp);
     void check_doubts(QueuePair& qp);
-    void requeue(QueuePair& qp, std::uint16_t number);
-    void packet_lost(QueuePair& qp, std::uint16_t number);
-    void pause(QueuePair& qp, NackReason reason);
+    [[gnu::noinline, gnu::cold]] void requeue(QueuePair& qp, std::uint16_t number);
+    [[gnu::noinline, gnu::cold]] void packet_lost(QueuePair& qp, std::uint16_t number);
+    [[gnu::noinline, gnu::cold]] void pause(QueuePair& qp, NackReason reason);
 
     // transport_paths.hpp
     void exclude(QueuePair& qp, std::uint32_t planes);
@@ -212,7 +216,7 @@ class Transport {
     void on_probe_reply(QueuePair& qp, const Packet& packet);
     void on_port_status(QueuePair& qp, const Packet& packet);
     void announce(QueuePair& qp);
-    void send_control(const QueuePair& qp, Packet& packet);
+    void send_control(const QueuePair& qp, Packet& packet, const Payload& payload = {});
     [[nodiscard]] std::uint8_t control_plane(const QueuePair& qp, std::uint8_t preferred);
 
     auto& hal() { return context_.hal(); }
@@ -221,6 +225,10 @@ class Transport {
     [[nodiscard]] static std::uint16_t number_of(std::uint64_t count) { return count % (1U << 15); }
     [[nodiscard]] static std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu_bytes) {
         return bytes == 0 ? 1 : (bytes - 1) / mtu_bytes + 1;
+    }
+    [[nodiscard]] static std::uint32_t packet_bytes(const QueuePair& qp, const MessageEntry& message,
+                                                    std::uint32_t offset) {
+        return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
     }
     [[nodiscard]] static std::uint32_t psn_of(const QueuePair& qp, std::uint64_t count) {
         return engines::psn_add(qp.first_psn, static_cast<std::uint32_t>(count));
@@ -232,6 +240,7 @@ class Transport {
     std::span<QpTables> tables_;
     QpQueue<QpList::ready> ready_;
     std::array<QpQueue<QpList::waiting_for_plane>, any_plane + 1> waiting_;  ///< By awaited plane.
+    std::uint32_t waiting_planes_ = 0;  ///< Awaited planes whose list may hold something.
     QpQueue<QpList::failing> failing_;
     std::array<std::uint16_t, regmap::max_planes> credits_{};
     std::uint32_t offered_planes_ = 0;  ///< Up, and with credit.

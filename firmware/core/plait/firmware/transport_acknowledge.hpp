@@ -126,6 +126,7 @@ std::uint32_t Transport<Context>::packet_acknowledged(QueuePair& qp, std::uint64
     } else {
         qp.in_flight.remove(qp.packets, number);
         --qp.in_flight_by_plane[entry.plane];
+        --qp.in_flight_packets;
         qp.in_flight_bytes -= bytes;
     }
     entry.state = PacketState::acknowledged;

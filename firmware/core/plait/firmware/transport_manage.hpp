@@ -165,6 +165,7 @@ void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t 
     qp.in_flight = qp.lost = {};
     qp.in_flight_bytes = 0;
     qp.in_flight_by_plane = {};
+    qp.in_flight_packets = 0;
     qp.base = qp.next;
     const auto& messages = qp.messages;
     auto& work_entries = qp.tables->work;
@@ -222,8 +223,11 @@ std::uint32_t Transport<Context>::peer_of(std::uint32_t qpn) const {
 
 template <class Context>
 void Transport<Context>::finish() {
-    while (QueuePair* qp = failing_.pop_front(qps_)) fail(*qp, qp->failure, message_ring);
-    pump();
+    while (!failing_.empty()) {
+        QueuePair* const qp = failing_.pop_front(qps_);
+        fail(*qp, qp->failure, message_ring);
+    }
+    if (!ready_.empty() || (offered_planes_ & waiting_planes_) != 0) pump();
 }
 
 }  // namespace plait::firmware

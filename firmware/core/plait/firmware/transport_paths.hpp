@@ -159,13 +159,13 @@ void Transport<Context>::on_port_change(std::uint8_t plane, bool up) {
 }
 
 template <class Context>
-void Transport<Context>::send_control(const QueuePair& qp, Packet& packet) {
+void Transport<Context>::send_control(const QueuePair& qp, Packet& packet, const Payload& payload) {
     if ((ports_up_ >> packet.plane & 1) == 0) return;  // no plane is left: like a lost one, it is made up for
     packet.source_device = context_.config().device_number;
     packet.destination_device = qp.peer_device;
     packet.qpn = qp.peer_qpn;
     packet.local_qpn = qp.qpn;
-    hal().send(packet, Payload{});
+    hal().send(packet, payload);
 }
 
 /// `preferred` while it is good: the packet answered has just come that way. Otherwise the next good plane,

@@ -120,8 +120,8 @@ NackReason Transport<Context>::take_write(const PacketEvent& event) {
                                       regmap::access_remote_write) != Status::ok)
         return NackReason::remote_access;
     if (event.buffer == 0) return NackReason::none;
-    hal().place(event.buffer, 0U, Segment{packet.address + packet.message_offset, packet.payload_bytes});
-    hal().release(event.buffer);
+    hal().place(event.buffer, 0U, Segment{packet.address + packet.message_offset, packet.payload_bytes},
+                true);
     return NackReason::none;
 }
 
@@ -156,8 +156,7 @@ NackReason Transport<Context>::take_receive(QueuePair& qp, const PacketEvent& ev
         }
         if (event.buffer != 0) {
             hal().place(event.buffer, 0U,
-                        Segment{request.address + packet.message_offset, packet.payload_bytes});
-            hal().release(event.buffer);
+                        Segment{request.address + packet.message_offset, packet.payload_bytes}, true);
         }
     }
     if (entry.arrived) return NackReason::none;
@@ -287,7 +286,7 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     constexpr std::uint32_t bits_behind_cause = 96;  // neighbours on either side of it
     const engines::RxWindow& window = hal().window(qp.qpn);
     const std::uint32_t cumulative = window.next_expected();
-    Packet packet;
+    auto& [packet, payload] = hal().draft();
     packet.opcode = Opcode::mp_ack;
     packet.ack = AckHeader{};
     packet.psn = cause != nullptr ? cause->psn : engines::psn_add(cumulative, ~0U);
@@ -314,7 +313,7 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     qp.since_ack_marked = 0;
     qp.ack_owed_since_ns = never_ns;
     ++statistics_.acks_sent;
-    send_control(qp, packet);
+    send_control(qp, packet, payload);
 }
 
 }  // namespace plait::firmware

@@ -143,6 +143,7 @@ void Transport<Context>::requeue(QueuePair& qp, std::uint16_t number) {
     PacketEntry& entry = qp.packets[number];
     qp.in_flight.remove(qp.packets, number);
     --qp.in_flight_by_plane[qp.packets[number].plane];
+    --qp.in_flight_packets;
     qp.in_flight_bytes -= packet_bytes(qp, qp.messages[entry.message], entry.offset) + overhead_bytes;
     entry.state = PacketState::lost;
     qp.lost.push_back(qp.packets, number);

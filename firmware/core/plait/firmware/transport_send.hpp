@@ -1,7 +1,6 @@
 #pragma once
 // Transport: requests in, packets out, completions in order.
 
-#include <numeric>
 #include <plait/firmware/transport.hpp>
 
 namespace plait::firmware {
@@ -180,7 +179,7 @@ void Transport<Context>::pump() {
         if (qp == nullptr) return;
         switch (send_one(*qp)) {
             case SendResult::sent: make_ready(*qp); break;
-            case SendResult::no_plane: waiting_[qp->awaited_plane].push_back(qps_, *qp); break;
+            case SendResult::no_plane: wait_for_plane(*qp); break;
             case SendResult::blocked: break;
         }
     }
@@ -189,11 +188,18 @@ void Transport<Context>::pump() {
 /// Those that wait for just a plane that is offered now have waited longest.
 template <class Context>
 QueuePair* Transport<Context>::next_sender() {
-    for (std::uint32_t left = offered_planes_; left != 0; left &= left - 1) {
-        auto& waiting = waiting_[static_cast<std::uint32_t>(std::countr_zero(left))];
-        if (!waiting.empty()) return waiting.pop_front(qps_);
+    for (std::uint32_t left = offered_planes_ & waiting_planes_; left != 0; left &= left - 1) {
+        const std::uint32_t plane = engines::lowest_bit(left);
+        if (!waiting_[plane].empty()) return waiting_[plane].pop_front(qps_);
+        waiting_planes_ &= ~(1U << plane);
     }
     return ready_.pop_front(qps_);
+}
+
+template <class Context>
+void Transport<Context>::wait_for_plane(QueuePair& qp) {
+    waiting_[qp.awaited_plane].push_back(qps_, qp);
+    waiting_planes_ |= 1U << qp.awaited_plane;
 }
 
 /// The planes that a queue pair can use have changed: it may wait for the wrong one.
@@ -214,12 +220,6 @@ void Transport<Context>::on_transmit_credit(std::uint8_t plane) {
     if (!waiting.empty()) ready_.take_all(qps_, waiting);
 }
 
-template <class Context>
-std::uint32_t Transport<Context>::packet_bytes(const QueuePair& qp, const MessageEntry& message,
-                                               std::uint32_t offset) const {
-    return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
-}
-
 /// Planes whose turn it is. A queue pair with few packets in flight keeps its planes even in bytes, and waits
 /// for the one that is behind: many such senders meet at a receiver, and if each took what is free, its
 /// planes would be loaded by chance. One with many may take any plane.
@@ -229,11 +229,10 @@ std::uint32_t Transport<Context>::planes_due(QueuePair& qp) {
     qp.awaited_plane = any_plane;
     if (qp.spray_policy != regmap::SprayPolicy::spray) return every_plane;
     const std::uint32_t usable = qp.usable_planes & ports_up_;
-    const auto in_flight = std::accumulate(qp.in_flight_by_plane.begin(), qp.in_flight_by_plane.end(), 0U);
-    if (usable == 0 || in_flight > few_on_a_plane * static_cast<std::uint32_t>(std::popcount(usable)))
+    if (usable == 0 || qp.in_flight_packets > few_on_a_plane * engines::count_bits(usable))
         return every_plane;
     const std::uint32_t due = qp.balance.behind(usable);
-    if ((due & offered_planes_) == 0) qp.awaited_plane = static_cast<std::uint8_t>(std::countr_zero(due));
+    if ((due & offered_planes_) == 0) qp.awaited_plane = static_cast<std::uint8_t>(engines::lowest_bit(due));
     return due;
 }
 
@@ -251,7 +250,7 @@ std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp
     std::uint32_t least = 0;
     std::uint32_t fewest = ~0U;
     for (std::uint32_t left = offered_planes_ & qp.usable_planes; left != 0; left &= left - 1) {
-        const std::uint32_t count = qp.in_flight_by_plane[static_cast<std::uint32_t>(std::countr_zero(left))];
+        const std::uint32_t count = qp.in_flight_by_plane[engines::lowest_bit(left)];
         if (count < fewest) least = 0;
         if (count <= fewest) least |= left & (~left + 1);
         fewest = std::min(fewest, count);
@@ -261,6 +260,7 @@ std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp
 
 template <class Context>
 typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& qp) {
+    hal().begin_send();
     const std::uint64_t now = now_ns();
     if (now < qp.pause_until_ns) {
         arm(qp, qp.pause_until_ns);
@@ -330,11 +330,11 @@ void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t number, std::u
     if (entry.transmissions != 0xff) ++entry.transmissions;
     qp.in_flight.push_back(qp.packets, number);
     ++qp.in_flight_by_plane[path.plane];
+    ++qp.in_flight_packets;
     qp.balance.sent(path.plane, bytes + overhead_bytes);
     qp.in_flight_bytes += bytes + overhead_bytes;
 
-    Packet packet;
-    Payload payload;
+    auto& [packet, payload] = hal().draft();
     packet.plane = path.plane;
     packet.entropy = path.entropy;
     packet.payload_bytes = static_cast<std::uint16_t>(bytes);

@@ -219,7 +219,8 @@ struct alignas(64) QueuePair {
     std::uint32_t peer_qpn = 0;
 
     PlaneBalance balance;
-    std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};  ///< Packets.
+    std::uint32_t in_flight_packets = 0;
+    std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};
     std::uint32_t acked_departure = 0;  ///< Latest departure known to have arrived.
     std::uint32_t reordering_packets = 0;
     std::uint64_t progress_ns = 0;  ///< The peer last showed that it lives, or the first request came.

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <plait/engines/engine_call.hpp>
 #include <plait/engines/psn.hpp>
 #include <plait/regmap.hpp>
 #include <span>
@@ -42,7 +43,7 @@ class RxWindow {
     }
 
     /// Judges one packet and, if it is new and inside the window, marks it as received.
-    constexpr RxVerdict receive(uint32_t psn) {
+    PLAIT_ENGINE_CALL constexpr RxVerdict receive(uint32_t psn) {
         const int32_t ahead = psn_diff(psn, next_);
         if (ahead < 0) return answer(Verdict::duplicate);
         if (ahead >= static_cast<int32_t>(window_)) return answer(Verdict::out_of_window);
@@ -73,7 +74,7 @@ class RxWindow {
 
     /// Takes back the acceptance of `psn`, which must be the packet that receive() accepted last: it counts
     /// as never received. Where it had closed a gap, the packets behind it wait again.
-    constexpr void refuse(uint32_t psn) {
+    PLAIT_ENGINE_CALL constexpr void refuse(uint32_t psn) {
         psn &= psn_mask;
         if (psn_diff(psn, next_) < 0) {
             for (uint32_t later = psn_add(psn, 1); later != next_; later = psn_add(later, 1))
@@ -102,7 +103,7 @@ class RxWindow {
 
     /// Bit i of `out` (bit i % 64 of word i / 64) = received(base_psn + i), for a base within 2^22 of
     /// next_expected().
-    constexpr void bitmap(uint32_t base_psn, std::span<uint64_t> out) const {
+    PLAIT_ENGINE_CALL constexpr void bitmap(uint32_t base_psn, std::span<uint64_t> out) const {
         for (uint64_t& word : out) {
             word = bitmap_word(base_psn);
             base_psn = psn_add(base_psn, 64);

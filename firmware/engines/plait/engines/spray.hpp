@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <plait/engines/bits.hpp>
+#include <plait/engines/engine_call.hpp>
 #include <plait/regmap.hpp>
 
 namespace plait::engines {
@@ -47,7 +49,7 @@ class alignas(64) SpraySelector {
   public:
     /// Starts anew with every value good and no plane excluded. False, and nothing changed, if a limit is
     /// broken.
-    constexpr bool configure(const SprayConfig& config) {
+    PLAIT_ENGINE_CALL constexpr bool configure(const SprayConfig& config) {
         if (config.planes == 0 || config.planes > regmap::max_planes || config.entropy_values == 0 ||
             config.entropy_values > regmap::max_entropy_values ||
             config.entropy_values % config.planes != 0 || config.suspect_losses == 0)
@@ -70,7 +72,7 @@ class alignas(64) SpraySelector {
     /// plane is excluded or has only denied values, or the policy waits for a plane that is not offered.
     /// While an offered plane is not excluded, failed values never stop the traffic: the least recently
     /// failed one is used if no other is left.
-    constexpr std::optional<PathChoice> choose(uint32_t offered_planes) {
+    PLAIT_ENGINE_CALL constexpr std::optional<PathChoice> choose(uint32_t offered_planes) {
         switch (config_.policy) {
             case SprayPolicy::spray: return choose_sprayed(offered_planes);
             case SprayPolicy::round_robin: return choose_in_rotation(offered_planes);
@@ -81,7 +83,7 @@ class alignas(64) SpraySelector {
 
     /// A packet on this value was acknowledged: its plane is alive, but congested if `ecn_marked`. A value
     /// assumed bad stays so (the acknowledged packet may have left before the loss).
-    constexpr void on_ack(uint32_t entropy_index, bool ecn_marked) {
+    PLAIT_ENGINE_CALL constexpr void on_ack(uint32_t entropy_index, bool ecn_marked) {
         if (entropy_index >= config_.entropy_values) return;
         planes_[plane_of(entropy_index)].losses = 0;
         if (ecn_marked && config_.policy == SprayPolicy::spray && state(entropy_index) == EntropyState::good)
@@ -89,7 +91,7 @@ class alignas(64) SpraySelector {
     }
 
     /// A packet on this value was lost.
-    constexpr void on_loss(uint32_t entropy_index) {
+    PLAIT_ENGINE_CALL constexpr void on_loss(uint32_t entropy_index) {
         if (entropy_index >= config_.entropy_values) return;
         Plane& plane = planes_[plane_of(entropy_index)];
         if (plane.losses != UINT32_MAX) ++plane.losses;
@@ -101,7 +103,7 @@ class alignas(64) SpraySelector {
 
     /// A probe sent on this value came back: it is good again. Its plane stays excluded until
     /// restore_plane().
-    constexpr void on_probe_returned(uint32_t entropy_index) {
+    PLAIT_ENGINE_CALL constexpr void on_probe_returned(uint32_t entropy_index) {
         if (entropy_index >= config_.entropy_values) return;
         planes_[plane_of(entropy_index)].losses = 0;
         if (state(entropy_index) != EntropyState::assumed_bad) return;
@@ -128,7 +130,7 @@ class alignas(64) SpraySelector {
     }
 
     /// The plane is back: its values are good again, all but the denied ones.
-    constexpr void restore_plane(uint32_t plane) {
+    PLAIT_ENGINE_CALL constexpr void restore_plane(uint32_t plane) {
         if (plane >= config_.planes) return;
         excluded_ &= ~(1u << plane);
         planes_[plane].losses = 0;
@@ -154,7 +156,7 @@ class alignas(64) SpraySelector {
     /// The next value to send a probe on: walks round all values assumed bad, plane by plane, oldest failure
     /// first, and visits an excluded plane without such values once a round too. Nothing, if there is nothing
     /// to probe.
-    constexpr std::optional<PathChoice> next_to_probe() {
+    PLAIT_ENGINE_CALL constexpr std::optional<PathChoice> next_to_probe() {
         for (uint32_t visited = 0; visited <= config_.planes; ++visited) {
             if (probe_ordinal_ < planes_[probe_plane_].failed)
                 return path(failed_index(probe_plane_, probe_ordinal_++));
@@ -169,7 +171,7 @@ class alignas(64) SpraySelector {
     }
 
     /// The path that an index stands for.
-    constexpr PathChoice path(uint32_t entropy_index) const {
+    PLAIT_ENGINE_CALL constexpr PathChoice path(uint32_t entropy_index) const {
         return path_at(plane_of(entropy_index), position_of(entropy_index));
     }
 
@@ -270,7 +272,7 @@ class alignas(64) SpraySelector {
     // The first candidate after the plane used last.
     constexpr uint32_t next_plane(uint32_t candidates) const {
         const uint32_t after = candidates & ~((2u << last_plane_) - 1);
-        return static_cast<uint32_t>(std::countr_zero(after != 0 ? after : candidates));
+        return lowest_bit(after != 0 ? after : candidates);
     }
 
     constexpr PathChoice path_at(uint32_t plane, uint32_t position) const {

@@ -30,14 +30,19 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     // Planes. A data packet uses one transmit credit of its plane (DeviceConfig::transmit_credits at first,
     // each returned by on_transmit_credit when the packet starts onto the wire); packets without a PSN use
     // none and go ahead of data.
+    hal.begin_send();  // what comes now is work for the data packet that is sent next, if one is
     hal.send(packet, payload);
+    // An empty packet and payload to fill in and send, before any other command: where the device takes it
+    // from, so that nothing need be copied.
+    { hal.draft() } -> std::same_as<firmware::Draft&>;
     { constant.port_up(small) } -> std::same_as<bool>;
 
     // Host memory. place, write and interrupt share one channel and become visible in the order they were
     // given. Reads may overtake each other, but when a fetch is answered, payloads and rows that were asked
     // for before it have been read.
-    hal.fetch(tag, segment);                         // at most 4096 bytes -> on_fetched
-    hal.place(buffer, number, segment);              // buffer from byte `number` on -> host memory
+    hal.fetch(tag, segment);  // at most 4096 bytes -> on_fetched
+    // Buffer from byte `number` on -> host memory; true: firmware's reference is given back with it.
+    hal.place(buffer, number, segment, bool{});
     hal.write(time_ns /* device address */, bytes);  // small
     hal.interrupt(number);                           // bits of interrupt_status
 

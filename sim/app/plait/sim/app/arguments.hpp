@@ -5,18 +5,23 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <plait/sim/app/campaign.hpp>
 
 namespace plait::sim {
 
-enum class Command { list, check, run, campaign };
+enum class Command { list, check, run, profile, calibrate, campaign };
 
 struct Arguments {
     Command command = Command::list;
-    std::string scenario;          ///< Name or path, as written; of `check` and `run`.
-    std::optional<uint64_t> seed;  ///< Instead of the scenario's own.
-    std::string json_file;         ///< Empty: no JSON is wanted.
+    std::vector<std::string> scenarios;  ///< Of `calibrate`.
+    std::string scenario;                ///< Name or path, as written; of `check` and `run`.
+    std::optional<uint64_t> seed;        ///< Instead of the scenario's own.
+    std::string firmware;                ///< Of `run` and `check`: instead of the scenario's own.
+    std::string image;                   ///< Likewise, of the image; of `profile` too.
+    std::string folded_file;             ///< Of `profile`: empty: no stacks are wanted.
+    std::string json_file;               ///< Empty: no JSON is wanted.
     bool quiet = false;
     CampaignOptions campaign;  ///< Of `campaign`.
 };

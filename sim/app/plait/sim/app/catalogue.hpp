@@ -1,4 +1,4 @@
-// Where scenarios lie.
+// Where scenarios and firmware images lie.
 #pragma once
 
 #include <filesystem>
@@ -17,5 +17,9 @@ std::vector<std::filesystem::path> list_scenarios(const std::vector<std::filesys
 /// The file of a scenario given by name or path. Throws InputError that names the nearest one.
 std::filesystem::path find_scenario(const std::string& name_or_path,
                                     const std::vector<std::filesystem::path>& folders);
+
+/// The file of a firmware image given by name or path: names are those of share/plait/firmware, beside the
+/// program's folder.
+std::filesystem::path find_firmware_image(const std::string& name_or_path);
 
 }  // namespace plait::sim

@@ -41,4 +41,12 @@ nlohmann::ordered_json to_json(const Report& report);
 /// The table. Wall-clock figures last, if `with_wall_clock`.
 std::string to_text(const Report& report, bool with_wall_clock);
 
+/// What `plait profile` shows of a run.
+std::string profile_text(const Scenario& scenario, const RunOutcome& outcome);
+
+/// Adds events and instructions of one run to those of others, kind by kind.
+void add_kinds(const std::vector<FirmwareFigures::Kind>& kinds, std::vector<FirmwareFigures::Kind>& sums);
+/// The table of a scenario's device that these make: the mean of each kind.
+std::string calibration_text(const std::vector<FirmwareFigures::Kind>& kinds);
+
 }  // namespace plait::sim

@@ -33,4 +33,8 @@ struct FlowFigures {
 
 double instructions_per_packet(const FirmwareFigures& firmware);
 
+/// Cores of 1 GHz that a device needs to do the run's firmware work in the time of its phases' floors,
+/// perfectly spread. 0 when nothing was run.
+double cores_for_line_rate(const RunReport& run);
+
 }  // namespace plait::sim

@@ -24,6 +24,14 @@ enum class PayloadMode : uint8_t {
     real,     ///< Every byte is moved and checked.
     virtual_  ///< Sizes only: nothing is checked but counts.
 };
+enum class FirmwarePlace : uint8_t {
+    native,  ///< Compiled into the simulator.
+    riscv    ///< An image on an instruction-set simulator.
+};
+enum class InstructionCounts : uint8_t {
+    declared,  ///< As the table says.
+    measured   ///< As the image executes them.
+};
 enum class WorkloadKind : uint8_t { ep, permutation, alltoall, incast };
 enum class FlowOperation : uint8_t { write, write_immediate, send };
 enum class RoutingKind : uint8_t {
@@ -34,6 +42,8 @@ enum class RoutingKind : uint8_t {
 };
 
 std::string_view name_of(PayloadMode mode);
+std::string_view name_of(FirmwarePlace place);
+std::string_view name_of(InstructionCounts counts);
 std::string_view name_of(WorkloadKind kind);
 std::string_view name_of(RoutingKind kind);
 std::string_view name_of(regmap::EntryPolicy policy);
@@ -76,14 +86,30 @@ struct HostInterfaceOptions {
     uint64_t latency_ns = 400;       ///< One way.
 };
 
+/// What each kind of firmware work takes. Declared: what is aimed at, not what `plait calibrate` measures.
+struct InstructionTable {
+    uint32_t data_received = 150;
+    uint32_t data_sent = 200;
+    uint32_t acknowledgement = 120;  ///< Or another packet without data.
+    uint32_t doorbell = 100;
+    uint32_t fetched = 100;
+    uint32_t scale_up_received = 100;
+    uint32_t scale_up_sent = 100;
+    uint32_t reduced = 100;
+    uint32_t credit = 0;
+    uint32_t timer = 100;
+    uint32_t port_change = 100;
+};
+
 struct DeviceOptions {
     uint32_t firmware_cores = 16;
-    double clock_ghz = 1;  ///< Of cores and engines.
-    uint32_t receive_instructions =
-        150;  ///< Declared cost of a data packet received; of one sent; of an ACK; of the rest.
-    uint32_t send_instructions = 200;
-    uint32_t ack_instructions = 120;
-    uint32_t other_instructions = 100;
+    double clock_ghz = 1;   ///< Of cores and engines.
+    uint32_t core_mhz = 0;  ///< Of cores; 0: as clock_ghz says.
+    double cycles_per_instruction = 1;
+    InstructionCounts instruction_counts = InstructionCounts::declared;
+    bool engines = true;  ///< riscv: spray selectors and receive windows cost firmware nothing.
+    uint64_t watchdog_instructions = 50'000'000;  ///< Firmware that takes more for an event hangs.
+    InstructionTable instructions;
     uint32_t bytes_per_cycle = 64;  ///< Of each packet pipe and reduce unit.
     uint32_t scale_out_pipes = 2;
     uint32_t scale_up_pipes = 3;
@@ -200,7 +226,8 @@ struct Scenario {
     std::filesystem::path file;
     uint64_t seed = 1;
     PayloadMode payload = PayloadMode::real;
-    std::string firmware = "native";
+    FirmwarePlace firmware = FirmwarePlace::native;
+    std::string firmware_image = "riscv-O2";  ///< Name, or path: of FirmwarePlace::riscv.
     TopologyOptions topology;
     ScaleOutOptions scale_out;
     ScaleUpOptions scale_up;
@@ -215,6 +242,9 @@ struct Scenario {
 
     uint32_t ranks() const { return topology.nodes * topology.gpus_per_node; }
 };
+
+/// Moves the firmware; its instructions are then counted as is usual there.
+void set_firmware(Scenario& scenario, FirmwarePlace place);
 
 /// Reads a scenario file: one Scenario a `[[variant]]`, or one alone. Throws InputError; then nothing was
 /// done.

@@ -15,6 +15,7 @@ namespace plait::sim {
 struct RunOptions {
     const Plan* plan = nullptr;  ///< Made by make_plan() from the same scenario; never null.
     uint64_t errors_kept = 20;   ///< Later ones are only counted.
+    bool profile = false;        ///< riscv: note where instructions go.
 };
 
 /// Time from the send command of a data packet to its placement.
@@ -68,6 +69,26 @@ struct FirmwareFigures {
     uint64_t data_packets = 0;  ///< Sent and received.
     double core_load_mean = 0;  ///< Busy share of the simulated time.
     double core_load_max = 0;
+    struct Kind {
+        std::string name;
+        uint64_t events = 0;
+        uint64_t instructions = 0;
+    };
+    std::vector<Kind> kinds;   ///< Kinds of work that there was, all devices.
+    uint64_t stack_bytes = 0;  ///< riscv: the most that a device used.
+};
+
+/// Where the instructions of a firmware image went, all devices.
+struct FirmwareProfile {
+    struct Row {
+        std::string name;
+        uint64_t calls = 0;
+        uint64_t self = 0;   ///< Instructions of the function itself.
+        uint64_t total = 0;  ///< With what it called.
+    };
+    std::vector<Row> events;     ///< By kind of event and packet, the most instructions first.
+    std::vector<Row> functions;  ///< The most instructions of their own first.
+    std::string folded;          ///< Stacks, a line each, for flame graphs.
 };
 
 /// Named counters, in a fixed order: packets dropped by reason, ECN marks, ACKs, probes, ...
@@ -77,12 +98,14 @@ struct RunOutcome {
     bool complete = false;            ///< Every phase ended.
     bool interrupted = false;         ///< progress.interrupted() ended the run.
     std::vector<std::string> errors;  ///< One line each: what was wrong.
+    std::string firmware_fault;       ///< Why a core stopped, and its state; empty when all went on.
     uint64_t simulated_ps = 0;
     std::vector<PhaseOutcome> phases;  ///< In order of start.
     std::vector<FlowOutcome> flows;
     HighWater high_water;
     FirmwareFigures firmware;
-    Counters drops;  ///< By reason; zeros left out.
+    FirmwareProfile profile;  ///< If it was asked for.
+    Counters drops;           ///< By reason; zeros left out.
     Counters counters;
     uint64_t timeline_bin_ps = 0;          ///< 0: no timeline.
     std::vector<uint64_t> timeline_bytes;  ///< Payload placed in each bin, all devices.
@@ -91,6 +114,9 @@ struct RunOutcome {
     uint64_t delivered_packets = 0;  ///< Data packets over scale-out and scale-up.
     double wall_seconds = 0;
 };
+
+/// Throws InputError, one line, when the scenario's firmware image cannot be run.
+void check_firmware(const Scenario& scenario);
 
 /// Runs the scenario to its end, to its time limit, or until progress.interrupted(); polls that at least
 /// every few milliseconds of wall clock. The same scenario and plan give the same outcome, wall clock apart.

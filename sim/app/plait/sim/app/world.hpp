@@ -17,6 +17,7 @@
 #include <plait/sim/bridge/kernel.hpp>
 #include <plait/sim/bridge/sim_link.hpp>
 #include <plait/sim/models/cluster.hpp>
+#include <plait/sim/riscv/processor.hpp>
 
 namespace plait::sim {
 
@@ -50,12 +51,13 @@ struct WorldStatistics {
 class World {
   public:
     /// Throws InputError when the models refuse the parameters.
-    World(const Scenario& scenario, const Plan& plan, Progress& progress, RunOutcome& outcome);
+    World(const Scenario& scenario, const RunOptions& options, Progress& progress, RunOutcome& outcome);
 
     const Scenario& scenario;
     const Plan& plan;
     Progress& progress;
     RunOutcome& outcome;
+    std::shared_ptr<Processor> processor;  ///< Null: firmware is native.
     Cluster cluster;
     Kernel kernel;
     HostPrograms programs;
@@ -76,7 +78,7 @@ class World {
 
     /// One line for the report; those after the first `errors_kept` are only counted.
     void error(std::string line);
-    uint64_t errors_kept = 20;
+    uint64_t errors_kept;
     uint64_t errors() const { return errors_; }
 
     /// Payload bytes that have been placed and checked.
@@ -93,6 +95,7 @@ class World {
 
   private:
     void watch();
+    bool firmware_stopped() const { return processor != nullptr && processor->fault(); }
 
     RankMask culprits_;
     uint64_t errors_ = 0;

@@ -29,7 +29,7 @@ class ScaleUpSwitchModule : public sc_core::sc_module {
 class Node : public sc_core::sc_module {
   public:
     Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric, PacketPools& pools,
-         uint32_t number, const ClusterParameters& parameters, FirmwareFactory make_firmware);
+         uint32_t number, const ClusterParameters& parameters, const FirmwareFactory& make_firmware);
 
     ScaleUpSwitch& scale_up() { return switch_.network; }
     DeviceModel& device(uint32_t local) { return *devices_.at(local); }
@@ -46,7 +46,7 @@ class Cluster : public sc_core::sc_module {
   public:
     /// Throws std::invalid_argument with the message of validate().
     Cluster(sc_core::sc_module_name module_name, const ClusterParameters& parameters,
-            FirmwareFactory make_firmware);
+            const FirmwareFactory& make_firmware);
 
     EventQueue& queue() { return queue_; }
     LeafSpine& fabric() { return fabric_.planes; }

@@ -13,6 +13,7 @@
 #include <plait/sim/models/device_firmware.hpp>
 #include <plait/sim/models/encode_engine.hpp>
 #include <plait/sim/models/engine_events.hpp>
+#include <plait/sim/models/engine_memory.hpp>
 #include <plait/sim/models/firmware_cores.hpp>
 #include <plait/sim/models/host_interface.hpp>
 #include <plait/sim/models/host_memory.hpp>
@@ -45,7 +46,7 @@ struct DeviceSurroundings {
 class DeviceModel : public sc_core::sc_module, private EngineEvents {
   public:
     DeviceModel(sc_core::sc_module_name module_name, const DeviceSurroundings& surroundings,
-                const DeviceParameters& parameters, FirmwareFactory make_firmware);
+                const DeviceParameters& parameters, const FirmwareFactory& make_firmware);
     ~DeviceModel() override;
 
     // The host's side. Latencies of register accesses are the bridge's business.
@@ -70,15 +71,28 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     PacketMemory& packet_memory() { return packet_memory_; }
     ReduceEngine& reduce_engine() { return reduce_; }
 
+    // For firmware that runs on a processor of its own.
+
+    /// State of the receive pipe and of the spray selectors, which that firmware works on.
+    EngineMemory& engine_memory() { return engine_memory_; }
+    /// Instructions since the last command, before the next one: of the event being handled, or, if that
+    /// command sends a data packet, of sending it. Without effect when costs are declared.
+    void charge(uint64_t instructions) { cores_.charge(instructions); }
+    void charge_send(uint64_t instructions) { cores_.charge_send(instructions); }
+    /// Firmware has taken back the acceptance of the packet whose event is being handled.
+    void acceptance_withdrawn() { accepted_ = false; }
+
     // HAL: see hal/hal.hpp.
 
     uint64_t now_ns() const { return queue_.now_ps() / 1000; }
     void set_timer(firmware::TimerId timer, uint64_t time_ns);
     void cancel_timer(firmware::TimerId timer) { timers_.cancel(timer); }
     void send(const firmware::Packet& packet, const firmware::Payload& payload);
+    void begin_send() {}
+    firmware::Draft& draft() { return *std::construct_at(&draft_); }
     bool port_up(uint8_t plane) const { return planes_.port_up(plane); }
     void fetch(firmware::FetchTag tag, firmware::Segment segment);
-    void place(BufferId buffer, uint32_t offset, firmware::Segment segment);
+    void place(BufferId buffer, uint32_t offset, firmware::Segment segment, bool release = false);
     void write(uint64_t device_address, std::span<const uint8_t> bytes);
     void interrupt(uint32_t bits);
     void retain(BufferId buffer) { packet_memory_.retain(buffer); }
@@ -97,7 +111,10 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void window_close(uint32_t qpn) { receive_pipe_.close(qpn); }
     void window_refuse(uint32_t qpn, uint32_t psn);
     const engines::RxWindow& window(uint32_t qpn) { return receive_pipe_.window(qpn); }
-    engines::SpraySelector& spray(uint32_t qpn) { return sprays_[qpn & (sprays_.size() - 1)]; }
+    engines::SpraySelector& spray(uint32_t qpn) {
+        const auto sprays = engine_memory_.sprays();
+        return sprays[qpn & (sprays.size() - 1)];
+    }
     void count_drop(regmap::DropReason reason) {
         ++counters_.drops[static_cast<size_t>(reason)];
         firmware_->on_drop(reason);
@@ -132,6 +149,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
 
     static void fetched(void* object, uint64_t argument);
     static void row_read(void* object, uint64_t argument);
+    void place_bytes(BufferId buffer, uint32_t offset, firmware::Segment segment);
 
     uint64_t ready_ps() const { return std::max(cores_.ready_ps(), queue_.now_ps()); }
     Gathered gather(const firmware::Payload& payload, uint32_t length_bytes, uint64_t issued_ps);
@@ -158,12 +176,12 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     EncodeEngine encoder_;
     ReduceEngine reduce_;
     Timers timers_;
-    std::vector<firmware::ReceiveQp> receive_qps_;
+    EngineMemory engine_memory_;
     firmware::ReceivePipe receive_pipe_;
-    std::vector<engines::SpraySelector> sprays_;
     Random bit_errors_;
     ObjectPool<Fetch> fetches_;
     ObjectPool<RowRead> row_reads_;
+    firmware::Draft draft_;
     DeviceStatistics counters_;
     bool accepted_ = false;  // the packet being handled was taken by the window and not refused since
     bool dead_ = false;

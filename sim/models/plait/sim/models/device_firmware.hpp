@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -33,7 +34,7 @@ class DeviceFirmware {
 class DeviceModel;
 
 /// Makes the firmware of a device; `hal` outlives it.
-using FirmwareFactory = std::unique_ptr<DeviceFirmware> (*)(DeviceModel& hal,
-                                                            const firmware::DeviceConfig& config);
+using FirmwareFactory =
+    std::function<std::unique_ptr<DeviceFirmware>(DeviceModel& hal, const firmware::DeviceConfig& config)>;
 
 }  // namespace plait::sim

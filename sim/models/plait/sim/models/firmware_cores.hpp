@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <plait/sim/fabric/event_queue.hpp>
@@ -15,7 +16,8 @@ namespace plait::sim {
 
 /// A handler runs at once in the simulator, in the order of events; its effects leave when the core that it
 /// belongs to (key % cores) would have finished it. All events of a queue pair have one core: its key is
-/// home().
+/// home(). What a handler costs is declared by kind, or measured while it runs: then the instructions before
+/// each of its commands are charged before the command is carried out.
 class FirmwareCores : public sc_core::sc_module {
   public:
     FirmwareCores(sc_core::sc_module_name module_name, const EventQueue& queue,
@@ -24,20 +26,30 @@ class FirmwareCores : public sc_core::sc_module {
     /// An event at `event_ps` is about to be handled; from now until the next begin(), ready_ps() is when its
     /// commands leave. Work that costs nothing waits for no core.
     void begin(Work work, uint64_t key, uint64_t event_ps) {
-        const uint32_t cost = costs_[static_cast<size_t>(work)];
-        count(work, cost);
-        ready_ps_ =
-            cost == 0 ? event_ps
-                      : cores_[key % cores_.size()].take(queue_.now_ps(), event_ps, cost * cycle_ps_).end_ps;
+        work_now_ = work;
+        core_ = &cores_[key % cores_.size()];
+        ready_ps_ = event_ps;
+        ++work_[static_cast<size_t>(work)].events;
+        spend(costs_[static_cast<size_t>(work)]);
     }
 
     /// A packet is sent by a handler whose commands leave at `ready_ps`, on the core of `key`; returns when
     /// it leaves.
     uint64_t send(uint64_t key, uint64_t ready_ps) {
-        const uint32_t cost = costs_[static_cast<size_t>(Work::data_sent)];
-        count(Work::data_sent, cost);
-        return cores_[key % cores_.size()].take(queue_.now_ps(), ready_ps, cost * cycle_ps_).end_ps;
+        const uint64_t cost =
+            measured_ ? std::exchange(send_cost_, 0) : costs_[static_cast<size_t>(Work::data_sent)];
+        WorkCount& entry = work_[static_cast<size_t>(Work::data_sent)];
+        ++entry.events;
+        entry.instructions += cost;
+        return cores_[key % cores_.size()].take(queue_.now_ps(), ready_ps, cost * instruction_ps_).end_ps;
     }
+
+    /// The handler has executed so many instructions more. Nothing when costs are declared.
+    void charge(uint64_t instructions) {
+        if (measured_) spend(std::exchange(send_cost_, 0) + instructions);
+    }
+    /// Likewise, for the packet that is sent next.
+    void charge_send(uint64_t instructions) { send_cost_ += instructions; }
 
     /// Core of a queue pair, by Fibonacci hashing: numbers in sequence and at any stride (the peers of a rank
     /// may be every eighth) spread about evenly.
@@ -51,18 +63,22 @@ class FirmwareCores : public sc_core::sc_module {
     void report(DeviceStatistics& statistics) const;
 
   private:
-    void count(Work work, uint32_t cost) {
-        WorkCount& entry = work_[static_cast<size_t>(work)];
-        ++entry.events;
-        entry.instructions += cost;
+    void spend(uint64_t instructions) {
+        if (instructions == 0) return;
+        work_[static_cast<size_t>(work_now_)].instructions += instructions;
+        ready_ps_ = core_->take(queue_.now_ps(), ready_ps_, instructions * instruction_ps_).end_ps;
     }
 
     const EventQueue& queue_;
+    const bool measured_;
     std::vector<Server> cores_;
-    std::array<uint32_t, work_kinds> costs_{};
+    std::array<uint32_t, work_kinds> costs_{};  // all 0 when they are measured
     std::array<WorkCount, work_kinds> work_{};
-    uint64_t cycle_ps_;
+    uint64_t instruction_ps_;
+    Work work_now_ = Work::timer;
+    Server* core_ = nullptr;  // of the event being handled
     uint64_t ready_ps_ = 0;
+    uint64_t send_cost_ = 0;
 };
 
 }  // namespace plait::sim

@@ -1,39 +1,14 @@
 // The firmware as native code: the template over its HAL, instantiated over the device model.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <span>
 
 #include <plait/sim/models/device.hpp>
+#include <plait/sim/models/page_memory.hpp>
 
 namespace plait::sim {
-
-/// Firmware's memory: pages that it does not touch cost nothing.
-class FirmwareMemory {
-  public:
-    /// Throws std::bad_alloc when the system has no address space left.
-    explicit FirmwareMemory(size_t length_bytes)
-        : length_bytes_(length_bytes),
-          bytes_(mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-        if (bytes_ == MAP_FAILED) {
-            throw std::bad_alloc();
-        }
-    }
-    ~FirmwareMemory() { munmap(bytes_, length_bytes_); }
-    FirmwareMemory(const FirmwareMemory&) = delete;
-    FirmwareMemory& operator=(const FirmwareMemory&) = delete;
-
-    std::span<std::byte> span() { return {static_cast<std::byte*>(bytes_), length_bytes_}; }
-
-  private:
-    size_t length_bytes_;
-    void* bytes_;
-};
 
 /// `Firmware` is the class template firmware::Firmware, or one with the same members.
 template <template <class> class Firmware>
@@ -62,7 +37,7 @@ class NativeFirmware final : public DeviceFirmware {
     Firmware<DeviceModel>& firmware() { return firmware_; }
 
   private:
-    FirmwareMemory memory_;
+    PageMemory memory_;
     Firmware<DeviceModel> firmware_;
 };
 

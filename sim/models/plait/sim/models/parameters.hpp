@@ -1,12 +1,14 @@
 // Every number of the device model. The defaults are the reference device of the design.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
 #include <plait/firmware/commands.hpp>
 #include <plait/sim/fabric/scale_up.hpp>
 #include <plait/sim/fabric/topology.hpp>
+#include <plait/sim/models/statistics.hpp>
 
 namespace plait::sim {
 
@@ -16,19 +18,18 @@ struct HostInterfaceParameters {
     uint64_t latency_ns = 400;  ///< One way.
 };
 
-/// Instructions of a firmware handler, one a cycle. Declared, not measured.
+/// Instructions of firmware by kind of work, in the order of Work. Declared, not measured.
 struct HandlerCosts {
-    uint32_t data_received = 150;
-    uint32_t data_sent =
-        200;  ///< Its transmit credit and, when it answers with an ACK, the ACK's sending included.
-    uint32_t acknowledgement = 120;
-    uint32_t other = 100;
+    std::array<uint32_t, work_kinds> instructions{150, 200, 120, 100, 100, 100, 100, 100, 0, 100, 100};
 };
 
 struct CoreParameters {
     uint32_t cores = 16;
     double clock_ghz = 1;
+    double cycles_per_instruction = 1;
     HandlerCosts costs;
+    /// Firmware that runs on a processor says what it executed, and `costs` mean nothing.
+    bool costs_are_measured = false;
 };
 
 struct EngineParameters {

@@ -1,0 +1,27 @@
+// Where the firmware of a run executes: natively, or as an image on a processor.
+#pragma once
+
+#include <memory>
+
+#include <plait/firmware/firmware.hpp>
+#include <plait/sim/app/scenario.hpp>
+#include <plait/sim/models/native_firmware.hpp>
+#include <plait/sim/riscv/riscv_firmware.hpp>
+
+namespace plait::sim {
+
+/// The processor that runs the scenario's image for all devices; null for native firmware. Throws InputError
+/// for an image that cannot be run. With `profile` it notes from the start where instructions go.
+std::shared_ptr<Processor> make_processor(const Scenario& scenario, bool profile);
+
+/// Firmware on this processor; natively where it is null.
+FirmwareFactory firmware_factory(std::shared_ptr<Processor> processor);
+
+/// Calls look(firmware) with the firmware's own objects, wherever it executes.
+template <class Look>
+auto look_at(DeviceFirmware& firmware, Look look) {
+    if (auto* image = dynamic_cast<RiscvFirmware*>(&firmware)) return look(image->firmware());
+    return look(dynamic_cast<NativeFirmware<firmware::Firmware>&>(firmware).firmware());
+}
+
+}  // namespace plait::sim
