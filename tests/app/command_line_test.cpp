@@ -127,9 +127,9 @@ TEST_F(CommandLine, BadArgumentsAnswerTwoWithOneLineThatNamesThem) {
         std::vector<std::string> words;
     };
     const std::vector<Case> cases{
-        {{}, {"plait: found no command", "list, check, run or campaign"}},
-        {{""}, {"found \"\"", "list, check, run or campaign"}},
-        {{"walk"}, {"found \"walk\"", "list, check, run or campaign"}},
+        {{}, {"plait: found no command", "list, check, run, profile, calibrate or campaign"}},
+        {{""}, {"found \"\"", "list, check, run, profile, calibrate or campaign"}},
+        {{"walk"}, {"found \"walk\"", "list, check, run, profile, calibrate or campaign"}},
         {{"chek"}, {"found \"chek\"", "did you mean \"check\"?"}},
         {{"--seed", "1", "run", good}, {"plait: found \"--seed\""}},
         {{"list", "list"}, {"plait list: found \"list\"", "expected `plait list`"}},

@@ -213,8 +213,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "case.toml:2: payload: found string 'imaginary', expected one of \"real\", \"virtual\""},
         BadScenario{PERMUTATION "payload = true\n",
                     "case.toml:2: payload: found boolean true, expected one of \"real\", \"virtual\""},
-        BadScenario{PERMUTATION "firmware = \"riscv\"\n",
-                    "case.toml:2: firmware: found string 'riscv', expected \"native\""},
+        BadScenario{PERMUTATION "firmware = \"arm\"\n",
+                    "case.toml:2: firmware: found string 'arm', expected one of \"native\", \"riscv\""},
         BadScenario{PERMUTATION "[scale_out]\nloss = nan\n",
                     "case.toml:3: scale_out.loss: found floating-point nan, expected a number from 0 to 1"},
         BadScenario{PERMUTATION "[scale_out]\nloss = \"much\"\n",
@@ -363,7 +363,7 @@ TEST(Scenario, EveryOneWeShipIsGoodAndCanBePlanned) {
     EXPECT_EQ(names,
               (std::vector<std::string>{"alltoall", "decode256", "decode64", "ep16", "ep32", "ep32-formats",
                                         "ep64", "ep64-accumulators", "ep64-decode", "ep64-full",
-                                        "ep64-full-formats", "ep64-policies", "ep8", "incast",
+                                        "ep64-full-formats", "ep64-policies", "ep8", "ep8-riscv", "incast",
                                         "incast-trimming", "lossy", "permutation", "plane-down"}));
 }
 
