@@ -47,6 +47,19 @@ TEST(TransportRecovery, ATailLossWaitsForTheTimeoutAndNoLonger) {
     EXPECT_LT(network.now_ns, 136'000U);
 }
 
+// A round trip of which no packet was sent just once would never be measured: the time-out stays backed off
+// until one is.
+TEST(TransportRecovery, AMuchLongerRoundTripThanAssumedIsLearnt) {
+    constexpr std::uint32_t bytes = 4 << 20;
+    Network network({.latency_ns = 400'000});
+    Connection connection(network, bytes);
+    connection.post(connection.write(0, bytes));
+    ASSERT_TRUE(network.run_while_not([&] { return connection.sent().size() == 1; }));
+    EXPECT_EQ(connection.sent()[0].status, Status::ok);
+    EXPECT_LE(network.a.transport().statistics().retransmitted, 32U);
+    EXPECT_LT(network.a.transport().statistics().probes_sent, 200U);
+}
+
 TEST(TransportRecovery, ALateAcknowledgementCancelsTheRetransmission) {
     Network network({});
     Connection connection(network, 4 << 20);

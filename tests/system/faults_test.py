@@ -48,6 +48,15 @@ class Faults(unittest.TestCase):
         self.assertEqual(report["runs"][0]["counters"]["qp_errors"], 0)
         return report
 
+    def test_slow_firmware_slows_and_breaks_nothing(self):
+        # Round trips of up to a millisecond, where the transport assumes a few microseconds at first.
+        slow = {"data_received": 1900, "data_sent": 1900, "acknowledgement": 11000, "doorbell": 2500, "fetched": 2500,
+                "scale_up_received": 2500, "scale_up_sent": 2500, "reduced": 2500}
+        table = "[device.instructions]\n" + "".join(f"{kind} = {count}\n" for kind, count in slow.items())
+        scenario = EP.format(impairment="", faults="").replace("hidden = 1024", "hidden = 7168") + table
+        run = self.all_right(scenario)["runs"][0]
+        self.assertLess(run["counters"]["retransmitted"], run["counters"]["data_packets_sent"] / 20)
+
     def nothing_is_lost(self, scenario):
         for impairment, reasons in IMPAIRMENTS.items():
             for rate in (0.01, 0.1):

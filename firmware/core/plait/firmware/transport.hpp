@@ -118,7 +118,7 @@ class Transport {
     static constexpr std::uint32_t max_reordering_packets = 256;  ///< at most.
     static constexpr std::uint32_t overhead_bytes = 128;          ///< Of a packet, for the congestion window.
     static constexpr std::uint32_t min_rto_ns = 20'000;
-    static constexpr std::uint32_t tries_in_limit = 32;
+    static constexpr std::uint32_t tries_in_limit = 4;
     static constexpr std::uint32_t ack_every_packets = 4;
     static constexpr std::uint32_t ack_age_ns = 4'000;    ///< An arrival acknowledges what is as old as this;
     static constexpr std::uint32_t ack_delay_ns = 8'000;  ///< the timer what no arrival did.

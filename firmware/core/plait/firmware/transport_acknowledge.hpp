@@ -46,7 +46,9 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     }
     bytes += take_bitmap(qp, ack);
     if (bytes != 0) {
-        qp.rto_backoff = 0;
+        // Not by what was sent again (Karn): its answer may be to the transmission before, so the time-out is
+        // still too short.
+        if (rtt_ns != 0) qp.rto_backoff = 0;
         qp.refusals = 0;
         qp.cautious = false;
         qp.congestion.on_ack(bytes, rtt_ns, ack.causing_marked || ack.marked != 0, now);

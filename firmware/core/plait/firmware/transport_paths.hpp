@@ -59,7 +59,8 @@ void Transport<Context>::probe(QueuePair& qp) {
     }
     if (qp.announcements != 0) announce(qp);
     // Not before this probe can be answered: when processors are slow, probes would only make them slower.
-    qp.probe_ns = now_ns() + std::max(qp.probe_interval_ns, 2 * qp.congestion.smoothed_rtt_ns());
+    qp.probe_ns =
+        now_ns() + std::max(qp.probe_interval_ns, 2 * qp.congestion.smoothed_rtt_ns() << qp.rto_backoff);
     qp.probe_interval_ns = std::min(2 * qp.probe_interval_ns, max_probe_interval_ns);
     arm(qp, qp.probe_ns);
 }
