@@ -10,6 +10,10 @@ namespace {
 constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t register_pages = 0x10000;
 
+// Unicorn translates what lies before a stop address anew at each start, until it runs out of room and jumps
+// into what it threw away. Address 0 is none; a core that waits ends the run by itself.
+constexpr uint64_t no_stop = 0;
+
 constexpr uint64_t pages(uint64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 const char* name_of(uc_mem_type access) {
@@ -139,7 +143,7 @@ void Processor::run(const FirmwareContext& context, uint64_t from) {
     send_begun_ = 0;
     marks_.clear();
     next_mark_ = 0;
-    const uc_err result = uc_emu_start(emulator_->engine, from, image_.wait(), 0, 0);
+    const uc_err result = uc_emu_start(emulator_->engine, from, no_stop, 0, 0);
     total_instructions_ += instructions_;
     if (result != UC_ERR_OK && why_.empty()) why_ = uc_strerror(result);
     if (!why_.empty()) describe_fault(context);
