@@ -1,11 +1,10 @@
 // The HAL's commands.
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 
 #include <plait/hal/hal.hpp>
 #include <plait/sim/models/device.hpp>
+#include <plait/sim/models/firmware_error.hpp>
 
 namespace plait::sim {
 
@@ -14,11 +13,6 @@ static_assert(hal::Hal<DeviceModel>);
 namespace {
 
 constexpr uint32_t max_fetch_bytes = 4096;
-
-[[noreturn]] void firmware_error(const char* device, const char* what) {
-    std::fprintf(stderr, "%s: firmware error: %s\n", device, what);
-    std::abort();
-}
 
 void read(HostMemory& memory, std::span<const firmware::Segment> segments, uint8_t* to) {
     for (const firmware::Segment& segment : segments) {
@@ -51,7 +45,7 @@ void DeviceModel::send(const firmware::Packet& packet, const firmware::Payload& 
         return;
     }
     if (packet.plane >= config_.planes) {
-        firmware_error(name(), "send by a plane that does not exist");
+        throw FirmwareError("send by a plane that does not exist");
     }
     const uint64_t issued_ps = firmware::is_data(packet.opcode)
                                    ? cores_.send(cores_.home(packet.local_qpn), ready_ps())
@@ -66,12 +60,12 @@ DeviceModel::Gathered DeviceModel::gather(const firmware::Payload& payload, uint
         return {{}, 0, issued_ps};
     }
     if (length_bytes > PayloadBlock::capacity) {
-        firmware_error(name(), "payload longer than a packet");
+        throw FirmwareError("payload longer than a packet");
     }
     if (payload.buffer != 0) {
         const PayloadSlice& whole = packet_memory_.slice(payload.buffer);
         if (payload.buffer_offset > whole.length || length_bytes > whole.length - payload.buffer_offset) {
-            firmware_error(name(), "payload outside its buffer");
+            throw FirmwareError("payload outside its buffer");
         }
         pools_.payload.retain(whole.block);
         packet_memory_.retain(payload.buffer);
@@ -85,13 +79,16 @@ DeviceModel::Gathered DeviceModel::gather(const firmware::Payload& payload, uint
                 0,
                 encoder_.fill(block, payload.segments[0], payload.encoding, issued_ps)};
     }
+    if (payload.segment_count > payload.segments.size()) {
+        throw FirmwareError("payload of more ranges of memory than there are");
+    }
     const std::span<const firmware::Segment> segments(payload.segments.data(), payload.segment_count);
     uint64_t from_host = 0;
     for (const firmware::Segment& segment : segments) {
         from_host += segment.length;
     }
     if (from_host + payload.inline_bytes.size() != length_bytes) {
-        firmware_error(name(), "payload of another length than its header says");
+        throw FirmwareError("payload of another length than its header says");
     }
     PayloadBlock& block = *take_block(segments, payload.inline_bytes, length_bytes);
     block.sent_ps = issued_ps;
@@ -164,7 +161,7 @@ void DeviceModel::place(BufferId buffer, uint32_t offset, firmware::Segment segm
 void DeviceModel::place_bytes(BufferId buffer, uint32_t offset, firmware::Segment segment) {
     const PayloadSlice& slice = packet_memory_.slice(buffer);
     if (offset > slice.length || segment.length > slice.length - offset) {
-        firmware_error(name(), "place of bytes outside the buffer");
+        throw FirmwareError("place of bytes outside the buffer");
     }
     const Slot slot = host_.place(ready_ps(), segment.length);
     packet_memory_.hold_until(buffer, slot.end_ps);
@@ -201,7 +198,7 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
         return;
     }
     if (targets == 0 || targets >> network_.config().ports != 0) {
-        firmware_error(name(), "scale-up to devices that do not exist");
+        throw FirmwareError("scale-up to devices that do not exist");
     }
     const bool has_payload = header.kind != regmap::ScaleUpKind::pull;
     const auto length =
@@ -228,7 +225,7 @@ void DeviceModel::reduce_read(uint32_t sum, uint8_t position, firmware::Segment 
         return;
     }
     if (row.length > PayloadBlock::sum_capacity) {
-        firmware_error(name(), "row longer than a sum");
+        throw FirmwareError("row longer than a sum");
     }
     PayloadBlock* const block = take_block(std::span(&row, 1), {}, row.length);
     block->sent_ps = ready_ps();
@@ -253,7 +250,7 @@ void DeviceModel::reduce_close(uint32_t sum) { reduce_.close(sum, ready_ps()); }
 void DeviceModel::window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
                               uint16_t mtu_bytes) {
     if (!receive_pipe_.open(qpn, peer_device, first_psn, packets, mtu_bytes)) {
-        firmware_error(name(), "receive window of an open queue pair, or of a size that there is not");
+        throw FirmwareError("receive window of an open queue pair, or of a size that there is not");
     }
 }
 

@@ -1,16 +1,16 @@
 #include <plait/sim/models/encode_engine.hpp>
 
-#include <cstdio>
-#include <cstdlib>
+#include <string>
 
 #include <plait/engines/quantise.hpp>
+#include <plait/sim/models/firmware_error.hpp>
 
 namespace plait::sim {
 
 NonFiniteCounters::Counter& NonFiniteCounters::at(uint32_t counter) {
-    if (counter >= counters_.size()) {
-        std::fprintf(stderr, "no counter %u of infinities and NaN\n", counter);
-        std::abort();
+    if (!has(counter)) {
+        throw FirmwareError("counter " + std::to_string(counter) +
+                            " of infinities and NaN, which there is not");
     }
     return counters_[counter];
 }
@@ -39,9 +39,8 @@ uint64_t EncodeEngine::fill(PayloadBlock& block, firmware::Segment row, const fi
     const size_t row_bytes =
         engines::code_bytes(encoding.format, elements) + engines::scale_bytes(encoding.format, elements);
     if (elements > elements_.size() || size_t{encoding.offset} + block.length > row_bytes) {
-        std::fprintf(stderr, "%s: %u bytes from %u on of an encoded row of %zu elements\n", name(),
-                     block.length, encoding.offset, elements);
-        std::abort();
+        throw FirmwareError(std::to_string(block.length) + " bytes from " + std::to_string(encoding.offset) +
+                            " on of an encoded row of " + std::to_string(elements) + " elements");
     }
     const engines::ElementRange range =
         engines::elements_behind(encoding.format, elements, encoding.offset, block.length);

@@ -1,8 +1,9 @@
 #include <plait/sim/models/packet_memory.hpp>
 
-#include <cstdio>
-#include <cstdlib>
+#include <string>
 #include <utility>
+
+#include <plait/sim/models/firmware_error.hpp>
 
 namespace plait::sim {
 
@@ -52,8 +53,7 @@ BufferId PacketMemory::allocate(const PayloadSlice& slice, Use use) {
 
 PacketMemory::Buffer& PacketMemory::at(BufferId buffer) {
     if (buffer == 0 || buffer > buffers_.size() || buffers_[buffer - 1].references == 0) {
-        std::fprintf(stderr, "%s: buffer %u is not allocated\n", name(), buffer);
-        std::abort();
+        throw FirmwareError("buffer " + std::to_string(buffer) + ", which is not allocated");
     }
     return buffers_[buffer - 1];
 }

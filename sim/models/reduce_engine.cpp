@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
+#include <string>
 
 #include <plait/engines/quantise.hpp>
+#include <plait/sim/models/firmware_error.hpp>
 
 namespace plait::sim {
 
@@ -83,13 +83,14 @@ void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint
     const uint32_t number = firmware::SumName::accumulator(sum);
     const uint32_t elements = reduction.elements;
     const uint32_t quarters = (elements + quarter_elements_ - 1) / quarter_elements_;
-    if (number >= accumulators_.size() || accumulators_[number].open || elements == 0 ||
-        elements > max_elements_ || row_bytes(reduction.to, elements) > PayloadBlock::sum_capacity ||
-        quarters > free_quarters_ ||
+    if (number >= accumulators_.size() || accumulators_[number].open || elements > max_elements_ ||
+        row_bytes(reduction.from, elements) == 0 || row_bytes(reduction.to, elements) == 0 ||
+        row_bytes(reduction.to, elements) > PayloadBlock::sum_capacity || quarters > free_quarters_ ||
+        !counters_.has(reduction.counter) ||
         !accumulators_[number].slot.reset(std::max<uint32_t>(reduction.contributions, 1))) {
-        std::fprintf(stderr, "%s: accumulator %u cannot take %u contributions of %u elements\n", name(),
-                     number, reduction.contributions, elements);
-        std::abort();
+        throw FirmwareError("accumulator " + std::to_string(number) + " cannot take " +
+                            std::to_string(reduction.contributions) + " contributions of " +
+                            std::to_string(elements) + " elements");
     }
     Accumulator& accumulator = accumulators_[number];
     accumulator.reduction = reduction;
@@ -115,8 +116,8 @@ void ReduceEngine::weigh(uint32_t sum, std::span<const float> weights) {
     Accumulator* const accumulator = open_sum(sum);
     if (accumulator == nullptr || accumulator->slot.turn() != 0 ||
         weights.size() != accumulator->slot.contributions()) {
-        std::fprintf(stderr, "%s: sum %u cannot take %zu weights\n", name(), sum, weights.size());
-        std::abort();
+        throw FirmwareError("sum " + std::to_string(sum) + " cannot take " + std::to_string(weights.size()) +
+                            " weights");
     }
     accumulator->is_weighted = true;
     std::ranges::copy(weights, accumulator->weights.begin());

@@ -23,9 +23,11 @@ std::string readable(const char* symbol) {
     const std::unique_ptr<char, decltype(&std::free)> text(
         abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
     if (status != 0) return symbol;
+    constexpr std::string_view unnamed = "(anonymous namespace)::";
     std::string name;
     unsigned depth = 0;
     for (const char* at = text.get(); *at != '\0'; ++at) {
+        if (std::string_view(at).starts_with(unnamed)) at += unnamed.size();
         if (*at == '<' && depth++ == 0) continue;
         if (*at == '>' && --depth == 0) continue;
         if (depth != 0) continue;

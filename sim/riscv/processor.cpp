@@ -26,6 +26,12 @@ const char* name_of(uc_mem_type access) {
     }
 }
 
+bool is_in(std::span<const std::byte> memory, uint64_t address) {
+    return address - reinterpret_cast<uint64_t>(memory.data()) < memory.size();
+}
+
+bool is_register(uint64_t address) { return address - register_base < register_pages; }
+
 std::string exception_name(uint32_t cause) {
     constexpr uint32_t illegal_instruction = 2;
     constexpr uint32_t breakpoint = 3;
@@ -70,6 +76,14 @@ struct Processor::Emulator {
         of(user).processor.why_ = fmt::format("{} of {} bytes at {:#x}", name_of(access), size, address);
         return false;
     }
+    // Memory of all devices is there: only the one that runs may be written.
+    static void on_store(uc_engine*, uc_mem_type, uint64_t address, int size, int64_t, void* user) {
+        Processor& processor = of(user).processor;
+        const FirmwareContext& context = *processor.context_;
+        if (is_in(context.local, address) || is_in(context.engines, address) || is_register(address)) return;
+        processor.fault_address_ = address;
+        processor.stop(fmt::format("write of {} bytes at {:#x}, another device's memory", size, address));
+    }
     static void on_exception(uc_engine*, uint32_t cause, void* user) {
         of(user).processor.stop(exception_name(cause));
     }
@@ -107,6 +121,7 @@ Processor::Processor(FirmwareImage image, uint64_t limit, bool has_engines)
                 &Emulator::on_write, emulator_.get());
     emulator_->hook(UC_HOOK_BLOCK, &Emulator::on_block);
     emulator_->hook(UC_HOOK_MEM_INVALID, &Emulator::on_invalid);
+    emulator_->hook(UC_HOOK_MEM_WRITE, &Emulator::on_store);
     emulator_->hook(UC_HOOK_INTR, &Emulator::on_exception);
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <plait/sim/models/firmware_error.hpp>
+
 namespace plait::sim {
 
 using regmap::EventKind;
@@ -20,7 +22,12 @@ RiscvFirmware::RiscvFirmware(DeviceModel& hal, const firmware::DeviceConfig& con
     port.windows = reinterpret_cast<uint64_t>(engines.windows().data());
     port.sprays = reinterpret_cast<uint64_t>(engines.sprays().data());
     processor_->map(engines.pages());
-    context_ = {"device " + std::to_string(config.device_number), &port, memory_.stack(), this};
+    context_ = {"device " + std::to_string(config.device_number),
+                &port,
+                memory_.stack(),
+                memory_.pages(),
+                engines.pages(),
+                this};
     update_port();
     if (Profile* const profile = processor_->profile()) profile->begin("start");
     handling_ = true;
@@ -196,7 +203,12 @@ uint32_t RiscvFirmware::read_register_of_firmware(uint32_t offset) {
     const uint32_t counter = (offset - reg::non_finite_count_offset) / reg::non_finite_count_stride;
     if (offset < reg::non_finite_count_offset || counter >= reg::non_finite_count_count) return 0;
     carry_out_commands();
-    return hal_.take_non_finite(counter);
+    try {
+        return hal_.take_non_finite(counter);
+    } catch (const FirmwareError& error) {
+        processor_->fail(context_, error.what());
+        return 0;
+    }
 }
 
 void RiscvFirmware::write_register_of_firmware(uint32_t offset, uint32_t) {

@@ -21,7 +21,7 @@ class Counted : public testing::Test {
 
     Processor processor_{FirmwareImage::load(PLAIT_COUNTED_IMAGE), 1'000'000};
     LocalMemory memory_{processor_, {}};
-    FirmwareContext context_{"device 0", &memory_.port(), memory_.stack(), nullptr};
+    FirmwareContext context_{"device 0", &memory_.port(), memory_.stack(), memory_.pages(), {}, nullptr};
 };
 
 TEST_F(Counted, InstructionsNotBytes) {

@@ -18,11 +18,12 @@
 
 namespace plait::sim {
 
-/// The counters of infinities and NaN. Aborts the program when firmware names one that does not exist.
+/// The counters of infinities and NaN. Throws FirmwareError when firmware names one that does not exist.
 class NonFiniteCounters {
   public:
     NonFiniteCounters(PayloadPool& pool, uint32_t counters) : pool_(pool), counters_(counters) {}
 
+    bool has(uint32_t counter) const { return counter < counters_.size(); }
     void add(uint32_t counter, uint32_t count) {
         uint32_t& sum = at(counter).count;
         sum += std::min(count, std::numeric_limits<uint32_t>::max() - sum);
@@ -53,7 +54,7 @@ class EncodeEngine : public sc_core::sc_module {
                  const EngineParameters& parameters, NonFiniteCounters& counters);
 
     /// Fills `block` with its length of bytes of the encoded `row`; it may be virtual. Answers when they are
-    /// there.
+    /// there. Throws FirmwareError when there are no such bytes in the row.
     uint64_t fill(PayloadBlock& block, firmware::Segment row, const firmware::RowEncoding& encoding,
                   uint64_t issued_ps);
 

@@ -18,7 +18,7 @@ using firmware::BufferId;
 
 /// Buffers are reference counted. A buffer refers to a payload block, which other devices may share in the
 /// simulator; each device is charged for its own copy, in units of 64 bytes, from allocation to the last
-/// release and the end of the last DMA out of it.
+/// release and the end of the last DMA out of it. A buffer that is not allocated: FirmwareError is thrown.
 class PacketMemory : public sc_core::sc_module {
   public:
     enum class Use : uint8_t {

@@ -28,13 +28,14 @@ class ReduceEngine : public sc_core::sc_module {
                  PacketMemory& memory, const EngineParameters& parameters,
                  const firmware::DeviceConfig& config, NonFiniteCounters& counters, EngineEvents& events);
 
-    /// Starts a sum of up to 32 rows; without any, the result is zeros. Aborts the program when firmware
-    /// names an accumulator that does not exist or is in use, or a size that does not fit accumulator or
-    /// packet: firmware owns the pool. `sum`, here and below: a firmware::SumName.
+    /// Starts a sum of up to 32 rows; without any, the result is zeros. Throws FirmwareError when firmware
+    /// names an accumulator that does not exist or is in use, a size that does not fit accumulator or
+    /// packet, or a format or counter that there is not: firmware owns the pool. `sum`, here and below: a
+    /// firmware::SumName.
     void open(uint32_t sum, const firmware::Reduction& reduction, uint64_t time_ps);
 
     /// Contributions are multiplied by these factors, one a position, in FP32 before they are added. Only for
-    /// a sum that was just opened; aborts the program else.
+    /// a sum that was just opened; throws FirmwareError else.
     void weigh(uint32_t sum, std::span<const float> weights);
 
     /// Takes over one reference of `buffer`. A contribution for a sum that is not open, to a position that is

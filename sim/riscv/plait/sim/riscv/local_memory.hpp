@@ -24,6 +24,7 @@ class LocalMemory {
     regmap::ProcessorPort& port() { return *port_; }
     port::ImageState& state() { return *reinterpret_cast<port::ImageState*>(port_->state); }
     const port::ImageState& state() const { return *reinterpret_cast<const port::ImageState*>(port_->state); }
+    std::span<std::byte> pages() { return pages_; }
     std::span<std::byte> stack() { return stack_; }
     /// The most of the stack that was ever in use.
     uint64_t stack_used_bytes() const;

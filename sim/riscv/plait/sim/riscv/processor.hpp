@@ -37,6 +37,8 @@ struct FirmwareContext {
     std::string name;
     regmap::ProcessorPort* port = nullptr;
     std::span<std::byte> stack;
+    std::span<std::byte> local;    ///< Its local memory, without the guard: what its firmware may write,
+    std::span<std::byte> engines;  ///< besides the state of its engines.
     FirmwareRegisters* registers = nullptr;
     uint64_t stack_pointer = 0;  ///< While the core waits.
 };
@@ -48,9 +50,9 @@ struct FirmwareFault {
 };
 
 /// Runs the one image for all devices of a process, one event at a time: the translated code is shared.
-/// Firmware that touches what is neither in the image nor in memory that was mapped, executes what is no
-/// instruction, overflows its stack, or does not come to an end, stops for good, and with it the processor:
-/// fault() then says why.
+/// Firmware that touches what is neither in the image nor in memory that was mapped, writes what is another
+/// device's, executes what is no instruction, overflows its stack, or does not come to an end, stops for
+/// good, and with it the processor: fault() then says why.
 class Processor {
   public:
     /// `limit` is the most instructions that an event may take. Without `has_engines` what engines would do

@@ -57,11 +57,13 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     void deliver_drops();
 
     void carry_out_commands();
+    const regmap::FirmwareCommand& next_command();
     void charge_until(uint64_t instructions);
     void carry_out(const regmap::FirmwareCommand& command);
     void carry_out_send(const regmap::FirmwareCommand& command);
     void carry_out_scale_up(const regmap::FirmwareCommand& command);
     void carry_out_reduction(const regmap::FirmwareCommand& command);
+    void count_drop(uint32_t reason);
 
     DeviceModel& hal_;
     const uint8_t planes_;
