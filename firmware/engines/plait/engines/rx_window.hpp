@@ -10,11 +10,7 @@
 
 namespace plait::engines {
 
-enum class Verdict : uint8_t {
-    accept,         ///< new: place it
-    duplicate,      ///< received before (or 2^23 and more ahead): acknowledge again, do not place
-    out_of_window,  ///< too far ahead to be remembered: refuse it, the sender must come back
-};
+using Verdict = regmap::WindowVerdict;
 
 struct RxVerdict {
     Verdict verdict;
