@@ -1,0 +1,103 @@
+#pragma once
+
+#include <verilated.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace plait::contract {
+
+/// How often, in 256 cycles, there is no command to give and the answer is not taken.
+struct Stalls {
+    uint32_t command = 0;
+    uint32_t answer = 0;
+};
+
+/// A Verilated block that takes commands and gives answers, each behind valid and ready.
+///
+/// `Ports` names the model and its beats: `Model`, `Command`, `Answer`, `drive(Model&, const Command&)` and
+/// `read(const Model&)`.
+template <typename Ports>
+class VerilatedBlock {
+  public:
+    using Command = typename Ports::Command;
+    using Answer = typename Ports::Answer;
+
+    /// Reset for one cycle; what reset leaves alone is random. The seed also chooses the stalls.
+    explicit VerilatedBlock(uint64_t seed = 1) : random_(seed) {
+        context_->randReset(2);
+        context_->randSeed(static_cast<int>(seed & 0x3FFF'FFFF) + 1);
+        model_ = std::make_unique<typename Ports::Model>(context_.get());
+        model_->clk_i = 0;
+        model_->rst_ni = 0;
+        model_->cmd_valid_i = 0;
+        model_->rsp_ready_i = 0;
+        model_->eval();  // the first evaluation sees no edge
+        tick();
+        model_->rst_ni = 1;
+    }
+    ~VerilatedBlock() { model_->final(); }
+    VerilatedBlock(const VerilatedBlock&) = delete;
+    VerilatedBlock& operator=(const VerilatedBlock&) = delete;
+
+    /// Gives the commands, one a cycle unless stalled, and takes `answers` answers, by default one a command.
+    std::vector<Answer> run(std::span<const Command> commands, Stalls stalls = {}) {
+        return run(commands, commands.size(), stalls);
+    }
+
+    std::vector<Answer> run(std::span<const Command> commands, size_t answers, Stalls stalls = {}) {
+        std::vector<Answer> taken;
+        taken.reserve(answers);
+        size_t given = 0;
+        uint64_t idle = 0;
+        bool offers = false;
+        while (given < commands.size() || taken.size() < answers) {
+            // A command that is offered stays until it is taken.
+            offers = given < commands.size() && (offers || !chance(stalls.command));
+            model_->cmd_valid_i = offers;
+            if (offers) Ports::drive(*model_, commands[given]);
+            model_->rsp_ready_i = !chance(stalls.answer);
+            model_->eval();
+            ++idle;
+            if (model_->rsp_valid_o && model_->rsp_ready_i) {
+                taken.push_back(Ports::read(*model_));
+                idle = 0;
+            }
+            if (offers && model_->cmd_ready_o) {
+                ++given;
+                offers = false;
+                idle = 0;
+            }
+            tick();
+            if (idle > 100'000) throw std::runtime_error("the block neither takes a command nor answers");
+        }
+        model_->cmd_valid_i = 0;
+        model_->rsp_ready_i = 0;
+        return taken;
+    }
+
+    /// Cycles so far, the one of reset included.
+    [[nodiscard]] uint64_t cycles() const { return cycles_; }
+
+  private:
+    bool chance(uint32_t of_256) { return of_256 != 0 && random_() % 256 < of_256; }
+
+    void tick() {
+        model_->clk_i = 1;
+        model_->eval();
+        model_->clk_i = 0;
+        model_->eval();
+        ++cycles_;
+    }
+
+    std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
+    std::unique_ptr<typename Ports::Model> model_;
+    std::mt19937_64 random_;
+    uint64_t cycles_ = 0;
+};
+
+}  // namespace plait::contract

@@ -1,0 +1,62 @@
+"""Blocks with parameters that are not allowed do not elaborate, and say why; with those at the limits they do.
+
+    elaboration_test.py PACKAGE
+"""
+
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+RTL = Path(__file__).resolve().parents[2] / "rtl_models"
+
+ALLOWED = {
+    "plait_rx_window": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "RING_PACKETS=1024", "LEAST_PACKETS=512", "BITMAP_BITS=512",
+                        "QPN_BITS=10"],
+}
+# Parameter: what the message says.
+REFUSED = {
+    "plait_rx_window": {
+        "QUEUE_PAIRS=1": "QUEUE_PAIRS is 1, expected at least 2",
+        "QPN_BITS=9": "QPN_BITS is 9, too few to name all queue pairs",
+        "RING_PACKETS=500": "RING_PACKETS is 500, expected a power of two",
+        "RING_PACKETS=8192": "RING_PACKETS is 8192, expected a power of two up to 4096",
+        "PSN_BITS=11": "RING_PACKETS is 512, expected a power of two up to 4096 and below a quarter of the PSNs",
+        "LEAST_PACKETS=0": "LEAST_PACKETS is 0, expected 1 .. RING_PACKETS",
+        "LEAST_PACKETS=513": "LEAST_PACKETS is 513, expected 1 .. RING_PACKETS",
+        "BITMAP_BITS=513": "BITMAP_BITS is 513, expected at most RING_PACKETS",
+    },
+}
+
+
+def elaborate(block, parameter):
+    folder = RTL / "blocks" / block
+    # Not the warnings about widths, which follow from the parameter.
+    return subprocess.run(
+        ["verilator", "--lint-only", "-y", RTL / "common", "-y", folder, f"-G{parameter}", PACKAGE, folder / f"{block}.sv"],
+        capture_output=True, text=True, timeout=120)
+
+
+class Elaboration(unittest.TestCase):
+    def test_allowed(self):
+        for block, parameters in ALLOWED.items():
+            for parameter in parameters:
+                with self.subTest(block=block, parameter=parameter):
+                    done = elaborate(block, parameter)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_refused(self):
+        for block, parameters in REFUSED.items():
+            for parameter, message in parameters.items():
+                with self.subTest(block=block, parameter=parameter):
+                    done = elaborate(block, parameter)
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn(f"{block}: {message}", done.stderr)
+
+    def test_all_blocks(self):
+        self.assertEqual(sorted(REFUSED), sorted(folder.name for folder in (RTL / "blocks").iterdir() if folder.is_dir()))
+
+
+if __name__ == "__main__":
+    PACKAGE = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,64 @@
+"""Every proof holds for the blocks, and fails for a copy of them that is broken on purpose.
+
+    proofs_test.py PACKAGE
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+RTL = Path(__file__).resolve().parents[2] / "rtl_models"
+
+# Proof: the file that is broken, what stands there, and what stands there instead.
+BROKEN = {
+    "plait_ram": [
+        ("common/plait_ram.sv", "write_i && write_address_i == read_address_i ? data_i : words", "words"),
+    ],
+    "plait_rx_window": [
+        ("blocks/plait_rx_window/plait_rx_window.sv", "advance = !rsp_valid_o || rsp_ready_i", "advance = 1'b1"),
+        ("blocks/plait_rx_window/plait_rx_window.sv", "fetched_q <= cmd_valid_i", "fetched_q <= cmd_valid_i && cmd_opcode_i != 2"),
+    ],
+    "plait_rx_window_update": [
+        ("blocks/plait_rx_window/plait_rx_window_update.sv", "received_i & from_start & (is_around ? around : ALL)",
+         "received_i & from_start"),
+        ("blocks/plait_rx_window/plait_rx_window_update.sv", "ahead >= PSN_BITS'(window_packets_i)",
+         "ahead > PSN_BITS'(window_packets_i)"),
+        ("blocks/plait_rx_window/plait_rx_window_update.sv", "received_o = received_i & ~packet", "received_o = received_i"),
+    ],
+}
+
+
+def prove(name, rtl):
+    return subprocess.run([RTL / "formal" / "prove.py", PACKAGE, "--rtl", rtl, name], capture_output=True, text=True, timeout=600)
+
+
+class Proofs(unittest.TestCase):
+    def test_blocks(self):
+        for name in BROKEN:
+            with self.subTest(name=name):
+                done = prove(name, RTL)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{name}: proved\n", ""))
+
+    def test_broken_copies(self):
+        for name, changes in BROKEN.items():
+            for file, good, bad in changes:
+                with self.subTest(name=name, bad=bad), tempfile.TemporaryDirectory() as folder:
+                    copy = Path(folder, "rtl_models")
+                    shutil.copytree(RTL, copy)
+                    text = (copy / file).read_text()
+                    self.assertEqual(text.count(good), 1, f"{file} has no single {good}")
+                    (copy / file).write_text(text.replace(good, bad))
+                    done = prove(name, copy)
+                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                    self.assertIn("Assert failed", done.stdout)
+
+    def test_all_proofs(self):
+        self.assertEqual(sorted(BROKEN), sorted(file.stem.removesuffix("_proof") for file in (RTL / "formal").glob("*_proof.sv")))
+
+
+if __name__ == "__main__":
+    PACKAGE = sys.argv.pop(1)
+    unittest.main()
