@@ -152,7 +152,7 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
     arguments.command = app.got_subcommand("check") ? Command::check
                         : app.got_subcommand("run") ? Command::run
                                                     : Command::profile;
-    if (arguments.firmware != "" && arguments.firmware != "native" && arguments.firmware != "riscv")
+    if (!arguments.firmware.empty() && arguments.firmware != "native" && arguments.firmware != "riscv")
         refuse(usage, fmt::format("found --firmware \"{}\"", arguments.firmware));
     if (arguments.scenario.empty()) refuse(usage, "found an empty SCENARIO");
     if (usage.command->count("--seed") != 0)

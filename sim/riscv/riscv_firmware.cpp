@@ -55,7 +55,7 @@ FirmwareEvent& RiscvFirmware::event(EventKind kind) {
 
 template <class Header>
 void RiscvFirmware::put_header(const Header& header) {
-    std::memcpy(slot() + regmap::event_packet_offset, &header, sizeof header);
+    ::new (slot() + regmap::event_packet_offset) Header(header);
 }
 
 void RiscvFirmware::put_data(FirmwareEvent& event, std::span<const uint8_t> bytes) {
