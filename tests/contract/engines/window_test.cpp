@@ -5,7 +5,7 @@
 #include <array>
 #include <random>
 
-#include "../engines/seed.hpp"
+#include "../../engines/seed.hpp"
 #include "window_backends.hpp"
 
 namespace plait::contract {
