@@ -12,6 +12,8 @@ namespace plait::sim {
 
 namespace {
 
+uint32_t rate_gbps(double rate_gbytes_per_s) { return static_cast<uint32_t>(rate_gbytes_per_s * 8 + 0.5); }
+
 firmware::DeviceConfig firmware_config(const DeviceSurroundings& surroundings,
                                        const DeviceParameters& parameters) {
     firmware::DeviceConfig config = parameters.firmware;
@@ -19,6 +21,8 @@ firmware::DeviceConfig firmware_config(const DeviceSurroundings& surroundings,
     config.device_number = surroundings.device;
     config.planes = static_cast<uint8_t>(fabric.planes);
     config.plane_rate_gbps = static_cast<uint32_t>(fabric.rate_gbps + 0.5);
+    config.scale_up_rate_gbps = rate_gbps(surroundings.scale_up.config().rate_gbytes_per_s);
+    config.host_rate_gbps = rate_gbps(parameters.host.rate_gbytes_per_s);
     config.seed = hash_combine(surroundings.seed, surroundings.device);
     return config;
 }

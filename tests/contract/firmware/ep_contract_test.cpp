@@ -146,9 +146,10 @@ class EpContract : public Contract {
         tell(to_3_, control_of(1, EpControlKind::counts, hash), counts(0));
     }
     void tell_ready(uint16_t operation) {
-        tell_locally(control_of(operation, EpControlKind::ready, 1), {});
-        tell(to_2_, control_of(operation, EpControlKind::ready, 1), {});
-        tell(to_3_, control_of(operation, EpControlKind::ready, 1), {});
+        const std::vector<uint8_t> none_received(4);
+        tell_locally(control_of(operation, EpControlKind::ready, 1), none_received);
+        tell(to_2_, control_of(operation, EpControlKind::ready, 1), none_received);
+        tell(to_3_, control_of(operation, EpControlKind::ready, 1), none_received);
     }
     firmware::ControlHeader counts_from_0() {
         for (const Packet& packet : got(2, Opcode::mp_ep_control))

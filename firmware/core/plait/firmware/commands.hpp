@@ -117,6 +117,9 @@ struct DeviceConfig {
     std::uint32_t base_rtt_ns =
         5500;  ///< Of a full packet across leaves of an idle fabric, host read included.
     std::uint32_t plane_rate_gbps = 100;
+    std::uint32_t scale_up_rate_gbps = 1280;
+    std::uint32_t host_rate_gbps = 1600;
+    [[nodiscard]] constexpr std::uint32_t planes_rate_gbps() const { return planes * plane_rate_gbps; }
     std::uint32_t accumulators = 256;  ///< Of the reduce engine, `accumulator_elements` FP32 each.
     std::uint32_t accumulator_elements = 2048;
     /// A sum takes quarters of an accumulator's room, wherever they are, and up to eight of them.

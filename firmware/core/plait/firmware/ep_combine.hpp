@@ -36,8 +36,7 @@ class EpCombine {
         handle.next_token = handle.next_open = 0;
         handle.tokens_left = handle.token_count;
         handle.pace.start(core_.hal().now_ns() - lead_ns(), handle.row_count);
-        handle.pace.set_duration(link_time_ns(core_.context().config(), handle.busiest_rows,
-                                              partial_row_bytes(group), group.parts));
+        handle.pace.set_duration(busiest_link_ns(group, handle));
         handle.missing_rows = 0;
         handle.lacking_ranks = {};
         for (RowInfo& row : handle.rows.first(handle.row_count)) {
@@ -208,6 +207,21 @@ class EpCombine {
     /// From a credit to its row: the tokens that the links could carry in that time may go at once.
     [[nodiscard]] std::uint64_t lead_ns() const {
         return 2 * std::uint64_t{core_.context().config().base_rtt_ns};
+    }
+
+    /// What the busiest link of the group needs for the call: planes carry rows back, scale-up and host
+    /// interfaces carry contributions.
+    [[nodiscard]] std::uint64_t busiest_link_ns(const EpGroup& group, const EpHandle& handle) const {
+        const DeviceConfig& config = core_.context().config();
+        const RowLayout& x = group.outputs;
+        const std::uint32_t contributions =
+            std::max(handle.most_contributions, handle.peer[group.parameters.rank].contributions);
+        return std::max(
+            {link_time_ns(config.planes_rate_gbps(), handle.busiest_rows, partial_row_bytes(group),
+                          group.parts),
+             link_time_ns(config.scale_up_rate_gbps, contributions, contribution_row_bytes(group),
+                          group.parts),
+             link_time_ns(config.host_rate_gbps, contributions, x.data_bytes + x.scale_bytes, 0)});
     }
 
     /// May the next token be admitted by now?

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <plait/engines/bits.hpp>
+#include <plait/firmware/ep_control_payload.hpp>
 #include <plait/firmware/ep_group.hpp>
 #include <plait/firmware/ep_state.hpp>
 #include <plait/firmware/ep_weights.hpp>
@@ -95,11 +96,9 @@ class EpControl {
                                                                             : handle.operation;
             const std::uint64_t tag = core_.tag(group, handle, EpMessageKind::control, operation,
                                                 rank << 8 | static_cast<std::uint32_t>(kind));
-            const std::uint32_t length = counts                         ? counts_bytes(group.parameters)
-                                         : kind == EpControlKind::abort ? sizeof(RankMask)
-                                         : kind == EpControlKind::credit
+            const std::uint32_t length = kind == EpControlKind::credit
                                              ? weights_.tell(group, handle, destination)
-                                             : 0;
+                                             : ControlPayload::bytes(group, kind);
             if (!core_.enqueue(group, handle, rank, Opcode::mp_ep_control, tag, length)) return;
             if (counts) ++handle.table_messages;
             destination.control_pending = static_cast<std::uint8_t>(destination.control_pending & ~bit(kind));
@@ -143,7 +142,7 @@ class EpControl {
                 (handle.state == HandleState::counting || handle.state == HandleState::dispatching ||
                  (handle.state == HandleState::ending && handle.tables_busy));
             if (!current) kind = EpControlKind::abort;
-            payload.inline_bytes = counts_payload(group, handle, rank);
+            payload.inline_bytes = payload_.make(group, handle, rank, EpControlKind::counts);
         }
         if (kind == EpControlKind::credit && packet.payload_bytes != 0) {
             const bool current = tag.operation == handle.operation && handle.state == HandleState::combining;
@@ -152,8 +151,7 @@ class EpControl {
                 weights_.payload(group, handle, handle.destination[rank]).first(packet.payload_bytes);
         }
         packet.control = header(group, handle, rank, kind, tag.operation);
-        if (payload.inline_bytes.empty() && kind == EpControlKind::abort)
-            payload.inline_bytes = mask_payload(handle, packet.control);
+        if (payload.inline_bytes.empty()) put_payload(group, handle, rank, packet.control, payload);
     }
 
     /// A message from `rank`. False: malformed, nothing taken. What is about a call that is over here is
@@ -162,7 +160,7 @@ class EpControl {
               std::span<const std::uint8_t> bytes) {
         switch (control.kind) {
             case EpControlKind::counts: return take_counts(group, handle, rank, control, bytes);
-            case EpControlKind::ready: return take_ready(group, handle, rank, control);
+            case EpControlKind::ready: return take_ready(group, handle, rank, control, bytes);
             case EpControlKind::credit: return take_credit(group, handle, rank, control, bytes);
             case EpControlKind::abort: return take_abort(group, handle, control, bytes);
             case EpControlKind::gone: return take_gone(group, rank, control);
@@ -222,22 +220,10 @@ class EpControl {
         return control;
     }
 
-    /// Payload of a counts message, in memory that is read before the next one is made.
-    std::span<const std::uint8_t> counts_payload(const EpGroup& group, const EpHandle& handle,
-                                                 std::uint32_t rank) {
-        const std::uint32_t own = group.own_experts();
-        const Destination& destination = handle.destination[rank];
-        counts_[0] = destination.rows_to;
-        counts_[1] = destination.rows_via;
-        counts_[2] = handle.rows_away;
-        std::copy_n(handle.expert_rows.begin() + rank * own, own, counts_.begin() + 3);
-        return {reinterpret_cast<const std::uint8_t*>(counts_.data()), counts_bytes(group.parameters)};
-    }
-
-    /// The mask of ranks that follows an abort, which `control` then says.
-    static std::span<const std::uint8_t> mask_payload(const EpHandle& handle, ControlHeader& control) {
-        control.value = sizeof(RankMask);
-        return {reinterpret_cast<const std::uint8_t*>(handle.abort_ranks.data()), sizeof(RankMask)};
+    void put_payload(const EpGroup& group, const EpHandle& handle, std::uint32_t rank, ControlHeader& control,
+                     Payload& payload) {
+        payload.inline_bytes = payload_.make(group, handle, rank, control.kind);
+        if (control.kind == EpControlKind::abort) control.value = sizeof(RankMask);
     }
 
     void send_local(EpGroup& group, EpHandle& handle, std::uint32_t rank, EpControlKind kind) {
@@ -250,13 +236,8 @@ class EpControl {
         frame.operation = handle.operation;
         frame.control = header(group, handle, rank, kind, handle.operation);
         Payload payload;
-        if (kind == EpControlKind::counts) {
-            payload.inline_bytes = counts_payload(group, handle, rank);
-            frame.length = counts_bytes(group.parameters);
-        } else if (kind == EpControlKind::abort) {
-            payload.inline_bytes = mask_payload(handle, frame.control);
-            frame.length = sizeof(RankMask);
-        }
+        put_payload(group, handle, rank, frame.control, payload);
+        frame.length = static_cast<std::uint32_t>(payload.inline_bytes.size());
         core_.hal().scale_up(static_cast<std::uint8_t>(1U << (rank % group.parameters.ranks_per_node)), frame,
                              {}, payload, false);
     }
@@ -294,8 +275,13 @@ class EpControl {
         return true;
     }
 
-    bool take_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control) {
+    bool take_ready(EpGroup& group, EpHandle& handle, std::uint32_t rank, const ControlHeader& control,
+                    std::span<const std::uint8_t> bytes) {
         PeerState& peer = handle.peer[rank];
+        std::uint32_t contributions = 0;
+        if (bytes.size() != ControlPayload::ready_bytes) return false;
+        std::memcpy(&contributions, bytes.data(), ControlPayload::ready_bytes);
+        if (contributions > handle.parts_placed.size()) return false;
         if (control.call == 0 || control.call > static_cast<std::uint8_t>(CallKind::combine)) return false;
         if (control.value > std::max(handle.rows.size(), handle.entry_rows.size())) return false;
         answer_late_ready(group, handle, rank, control);
@@ -304,6 +290,7 @@ class EpControl {
         peer.ready_operation = control.operation;
         peer.ready_kind = static_cast<CallKind>(control.call);
         peer.busiest_rows = control.value;
+        peer.contributions = contributions;
         if (!checked(group, handle, peer)) return true;
         core_.dispatch().on_ready(group, handle, rank);
         if (group.is_local(rank)) core_.combine().on_ready(group, handle);
@@ -390,7 +377,7 @@ class EpControl {
     }
 
     Core& core_;
-    std::array<std::uint32_t, regmap::max_control_bytes / sizeof(std::uint32_t)> counts_{};
+    ControlPayload payload_;
     CreditWeights weights_;
 };
 

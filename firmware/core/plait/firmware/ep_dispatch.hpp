@@ -237,7 +237,7 @@ class EpDispatch {
         std::fill_n(handle.parts_placed.begin(), output_slots(group, handle), std::uint8_t{0});
         handle.parts_left = handle.entry_parts_left = 0;
         handle.rows_lost = false;
-        handle.busiest_rows = 0;
+        handle.busiest_rows = handle.most_contributions = 0;
         handle.rows_done = handle.rows_unacknowledged = handle.local_left = handle.local_in_flight = 0;
         std::uint32_t entries = 0;
         for (std::uint32_t rank = 0; rank < group.parameters.ranks; ++rank) {
@@ -249,8 +249,11 @@ class EpDispatch {
             entries += peer.rows_via_me;
         }
         if (handle.rows_known) send_.line_up(group, handle);
-        handle.peer[group.parameters.rank].busiest_rows =
-            group.is_low_latency() ? 0 : std::max(handle.rows_unacknowledged, entries);
+        if (!group.is_low_latency()) {  // whose calls are too short for a pace
+            PeerState& self = handle.peer[group.parameters.rank];
+            self.busiest_rows = std::max(handle.rows_unacknowledged, entries);
+            self.contributions = static_cast<std::uint32_t>(handle.parts_left) / group.row_parts;
+        }
         if (handle.in_a_hurry) core_.hurry(group, handle);
         core_.control().announce_ready(group, handle, true);
         if (handle.rows_known) start_sending(group, handle);

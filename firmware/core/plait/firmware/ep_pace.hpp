@@ -9,13 +9,12 @@
 
 namespace plait::firmware {
 
-/// How long a device's planes together take for `rows` of `row_bytes` in `parts` packets, with what comes
-/// along: headers, preamble and gap, and half an acknowledgement each.
-constexpr std::uint64_t link_time_ns(const DeviceConfig& config, std::uint32_t rows, std::uint32_t row_bytes,
+/// How long `rows` of `row_bytes` in `parts` packets take at `rate_gbps`, with what comes along with each:
+/// headers, preamble and gap, and half an acknowledgement.
+constexpr std::uint64_t link_time_ns(std::uint64_t rate_gbps, std::uint32_t rows, std::uint32_t row_bytes,
                                      std::uint32_t parts) {
     constexpr std::uint32_t along_bytes = 192;
-    return std::uint64_t{rows} * (row_bytes + parts * along_bytes) * 8 /
-           (config.planes * config.plane_rate_gbps);
+    return std::uint64_t{rows} * (row_bytes + parts * along_bytes) * 8 / rate_gbps;
 }
 
 /// How many of a call's rows may have been started.

@@ -83,6 +83,13 @@ constexpr std::uint32_t partial_row_bytes(const EpGroup& group) {
     return (group.parts - 1) * partial_bytes(group, 0) + partial_bytes(group, group.parts - 1);
 }
 
+/// Bytes of all parts of a contribution.
+constexpr std::uint32_t contribution_row_bytes(const EpGroup& group) {
+    const regmap::RowFormat format = group.parameters.combine_format;
+    return (group.parts - 1) * encoded_bytes(format, part_length(group, 0)) +
+           encoded_bytes(format, part_length(group, group.parts - 1));
+}
+
 /// A part of row `number` of a combine's x, as combine_format has it. Its length in bytes.
 constexpr std::uint32_t fill_contribution(const EpGroup& group, const regmap::EpRequest& request,
                                           std::uint64_t number, std::uint32_t part, std::uint32_t counter,

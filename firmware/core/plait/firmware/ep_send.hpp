@@ -79,8 +79,9 @@ class EpSend {
 
     /// A peer that is ready for this call has said how many rows its busier link carries.
     void meet_links_of(const EpGroup& group, EpHandle& handle, const PeerState& peer) {
-        if (peer.ready_valid && peer.ready_operation == handle.operation)
-            meet_links(group, handle, peer.busiest_rows);
+        if (!peer.ready_valid || peer.ready_operation != handle.operation) return;
+        handle.most_contributions = std::max(handle.most_contributions, peer.contributions);
+        meet_links(group, handle, peer.busiest_rows);
     }
 
     /// A link of the group has so many rows to carry. The busiest one sets the pace.
@@ -167,8 +168,8 @@ class EpSend {
     }
 
     void set_pace(const EpGroup& group, EpHandle& handle) {
-        handle.pace.set_duration(
-            link_time_ns(core_.context().config(), handle.busiest_rows, group.row_bytes, group.row_parts));
+        handle.pace.set_duration(link_time_ns(core_.context().config().planes_rate_gbps(),
+                                              handle.busiest_rows, group.row_bytes, group.row_parts));
     }
 
     void pump_local(EpGroup& group, EpHandle& handle) {

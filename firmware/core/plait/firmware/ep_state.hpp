@@ -109,7 +109,8 @@ struct alignas(64) PeerState {
     /// Of its rows here, those that came whole by way of the node's device i.
     std::array<std::uint32_t, regmap::max_ranks_per_node> rows_by_entry{};
     PeerCounts incoming;
-    std::uint32_t busiest_rows = 0;  ///< Rows over the busier of its links, to or from the planes.
+    std::uint32_t busiest_rows = 0;   ///< Rows over the busier of its links, to or from the planes.
+    std::uint32_t contributions = 0;  ///< Rows that it receives, each of which it gives to a combine.
 };
 
 /// A row at its entry device: whom it was forwarded to, and where it lies there. Means something when it has
@@ -186,9 +187,10 @@ struct EpHandle {
     std::uint32_t local_left = 0;           ///< and all whose copies have not left yet.
     regmap::Status load_status = regmap::Status::ok;
     std::uint32_t controls_left = 0;  ///< Messages counts and ready of the call not yet acknowledged.
-    std::uint32_t busiest_rows = 0;   ///< Rows over the busiest link of the group, of the routing in force.
-    EpPace pace;                      ///< Of the call in progress,
-    std::uint32_t rows_released = 0;  ///< dispatch: rows that may go.
+    std::uint32_t busiest_rows = 0;   ///< Rows over the busiest link of the group, of the routing in force,
+    std::uint32_t most_contributions = 0;  ///< and of the rank that receives most.
+    EpPace pace;                           ///< Of the call in progress,
+    std::uint32_t rows_released = 0;       ///< dispatch: rows that may go.
     std::uint32_t table_messages =
         0;  ///< Messages row and counts with the transport: they read tables and memory.
 

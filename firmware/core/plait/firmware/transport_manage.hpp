@@ -106,7 +106,7 @@ void Transport<Context>::start_sending(QueuePair& qp) {
     qp.state = QpState::connected;
     qp.progress_ns = now_ns();
     qp.small_tables->acknowledged.fill(0);
-    qp.congestion.reset({config.base_rtt_ns, config.planes * config.plane_rate_gbps, qp.mtu_bytes});
+    qp.congestion.reset({config.base_rtt_ns, config.planes_rate_gbps(), qp.mtu_bytes});
     hal().window_open(qp.qpn, qp.peer_device, qp.expected_psn, qp.window_packets, qp.mtu_bytes);
     hal().spray(qp.qpn).configure({.policy = static_cast<engines::SprayPolicy>(qp.spray_policy),
                                    .planes = config.planes,
