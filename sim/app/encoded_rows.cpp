@@ -24,12 +24,23 @@ PLAIT_ROW_LOOP void copy_signed(float* __restrict to, const float* __restrict fr
         to[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(from[i]) ^ mask[i]);
 }
 
+// The sign bits of eight codes of a byte, for every byte of a pattern.
+constexpr auto make_sign_table() {
+    std::array<std::array<uint8_t, 8>, 256> table{};
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+        for (uint32_t bit = 0; bit < 8; ++bit)
+            table[byte][bit] = static_cast<uint8_t>((byte >> bit & 1) << 7);
+    }
+    return table;
+}
+constexpr auto sign_table = make_sign_table();
+
 /// The sign bits of a block of codes.
 std::array<uint8_t, Activations::block * sizeof(float)> sign_mask(uint64_t signs, uint32_t code_bits) {
     std::array<uint8_t, Activations::block * sizeof(float)> mask;
     if (code_bits == 8) {  // most runs have them
-        for (uint32_t i = 0; i < Activations::block; ++i)
-            mask[i] = static_cast<uint8_t>((signs >> i % 64) << 7);
+        for (uint32_t i = 0; i < Activations::block; i += 8)
+            std::memcpy(&mask[i], sign_table[signs >> i % 64 & 0xff].data(), 8);
         return mask;
     }
     mask.fill(0);
@@ -125,7 +136,13 @@ void EncodedRows::fill_codes(const RowName& name, std::span<std::byte> part, uin
 
 void EncodedRows::fill_scales(const RowName& name, std::span<std::byte> part, uint32_t offset) const {
     const uint32_t scale = regmap::block_scale_bytes(format_);
-    if (scale == 0) return;  // there are none
+    if (scale == 0) return;                                               // there are none
+    if (scale == sizeof(float) && (offset | part.size()) % scale == 0) {  // most runs have them, whole
+        for (uint32_t at = 0; at < part.size(); at += sizeof(float))
+            std::memcpy(part.data() + at, &scales_[block_of(name, (offset + at) / scale) * scale],
+                        sizeof(float));
+        return;
+    }
     for (size_t done = 0; done < part.size();) {
         const uint32_t at = offset + static_cast<uint32_t>(done);
         const size_t count = std::min<size_t>(scale - at % scale, part.size() - done);
