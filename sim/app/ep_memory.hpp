@@ -70,6 +70,7 @@ class EpInputs {
     enum class Part : uint8_t { codes, scales };
     template <Rows which, Part part>
     ReadHandler reader();
+    void expect_row(uint64_t slot) const;
     RowName x_name(uint64_t token) const;
     RowName output_name(uint64_t slot) const;
     uint32_t serving(uint64_t slot) const;

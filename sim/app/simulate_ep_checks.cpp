@@ -120,6 +120,7 @@ void EpMemory::check_received(uint64_t offset, std::span<const std::byte> in, ui
                               Fill&& fill) {
     prefetch(in.data(), in.size());
     const uint64_t slot = offset / row_bytes;
+    __builtin_prefetch(row_bytes_arrived_.data() + slot);
     const bool right = in.size() <= max_part && matches_row(slot, [&](const RowSource& row) {
                            alignas(64) std::array<std::byte, max_part> wanted;
                            const std::span part = std::span(wanted).first(in.size());
@@ -133,6 +134,7 @@ void EpMemory::check_combined(uint64_t offset, std::span<const std::byte> in) {
     prefetch(in.data(), in.size());
     const uint64_t token = offset / combined_bytes_;
     const auto number = static_cast<uint32_t>(token);
+    __builtin_prefetch(combined_bytes_arrived_.data() + token);
     bool right = token < tokens_ && in.size() / 2 <= max_sum;
     if (right) {
         alignas(64) std::array<uint16_t, max_sum> wanted;

@@ -40,7 +40,12 @@ ReadHandler EpInputs::reader() {
                 const RowName name = which == Rows::x ? self.x_name(number) : self.output_name(number);
                 part == Part::codes ? rows.fill_codes(name, out, from) : rows.fill_scales(name, out, from);
             },
-            this};
+            this,
+            [](void* object, uint64_t offset) {
+                const auto& self = *static_cast<const EpInputs*>(object);
+                if (which == Rows::outputs && part == Part::codes)
+                    self.expect_row(offset / self.batch_.outputs.code_bytes());
+            }};
 }
 
 ReadHandler EpInputs::x() { return reader<Rows::x, Part::codes>(); }
@@ -75,6 +80,10 @@ RowSource EpInputs::row_at(uint64_t slot) const {
     const ExpectedReceive& expected = batch_.expected[rank_];
     const uint64_t index = absent_.none() ? slot : index_of(expected, slot, absent_);
     return index < expected.rows.size() ? expected.rows[index] : RowSource{};
+}
+
+void EpInputs::expect_row(uint64_t slot) const {
+    __builtin_prefetch(batch_.expected[rank_].rows.data() + slot);
 }
 
 // Low latency: the expert that has the slot.

@@ -144,10 +144,15 @@ bool EventQueue::enter_next_bucket(uint64_t limit_ps) {
         unsorted_[i].order = late_order_ - 1 - static_cast<uint32_t>(i);  // the list runs from the newest
     }
     sort_current();
+    for (size_t place = 0; place < events_ahead; ++place) {
+        expect(place);
+    }
 
-    if (ahead_bucket_ <= bucket_) {
-        ahead_bucket_ = bucket_ + 1;
-        ahead_ = heads_[ahead_bucket_ & bucket_mask];
+    ahead_bucket_ = std::max(ahead_bucket_, bucket_);
+    for (Ahead& ahead : ahead_) {
+        if (ahead.bucket <= bucket_) {
+            ahead.event = none;
+        }
     }
     heads_[slot] = none;
     occupied_[slot / 64] &= ~(uint64_t{1} << (slot % 64));

@@ -64,7 +64,7 @@ void LeafSpine::attach(uint32_t device, const FabricReceiver& receiver) {
     receivers_.at(device) = receiver;
 }
 
-template <EventQueue::Handler arrive>
+template <EventQueue::Function arrive>
 void LeafSpine::leave_link(void* object, uint64_t argument) {
     auto& fabric = *static_cast<LeafSpine*>(object);
     FabricPacket* packet = packet_of(argument);
@@ -100,7 +100,7 @@ Slot LeafSpine::transmit(uint32_t device, FabricPacket* packet, uint64_t ready_p
     const uint32_t port = topology_.device_to_leaf(device, packet->plane);
     const Slot slot = ports_[port].enqueue(std::max(ready_ps, queue_.now_ps()),
                                            clock_.time_ps(packet->size_bytes), packet->size_bytes);
-    depart(packet, port, slot, leave_link<arrive_at_first_leaf>);
+    depart(packet, port, slot, {leave_link<arrive_at_first_leaf>, expect_at_first_leaf});
     return slot;
 }
 
@@ -205,7 +205,7 @@ void LeafSpine::route(FabricPacket* packet) {
     const uint32_t leaf = topology_.leaf_of(packet->source);
     if (leaf == topology_.leaf_of(packet->destination)) {
         forward(packet, topology_.leaf_to_device(packet->destination, packet->plane),
-                leave_link<arrive_at_device>);
+                {leave_link<arrive_at_device>, expect_at_device});
         return;
     }
     const uint32_t spine = spine_of(packet->source, packet->destination, packet->plane, packet->entropy);
@@ -214,7 +214,8 @@ void LeafSpine::route(FabricPacket* packet) {
         return;
     }
     packet->fabric_spine = static_cast<uint16_t>(spine);
-    forward(packet, topology_.leaf_to_spine(leaf, spine, packet->plane), leave_link<arrive_at_spine>);
+    forward(packet, topology_.leaf_to_spine(leaf, spine, packet->plane),
+            {leave_link<arrive_at_spine>, expect_at_spine});
 }
 
 void LeafSpine::corrupt_if(FabricPacket* packet, bool hit) {
@@ -224,7 +225,7 @@ void LeafSpine::corrupt_if(FabricPacket* packet, bool hit) {
 
 // A fault on a link or end to end. A duplicate is made here and shares no other fault with its original.
 void LeafSpine::suffer(FabricPacket* packet, const FaultInjector::Verdict& verdict,
-                       EventQueue::Handler arrive) {
+                       EventQueue::Function arrive) {
     if (verdict.drop) {
         drop(packet, packet->fabric_port, *verdict.drop);
         return;
@@ -262,6 +263,37 @@ void LeafSpine::arrive_at_first_leaf(void* object, uint64_t argument) {
     }
 }
 
+// The ports that an arriving packet comes from and, where its way does not depend on a hash, goes to.
+void LeafSpine::expect_at_first_leaf(void* object, uint64_t argument) {
+    const auto& fabric = *static_cast<const LeafSpine*>(object);
+    __builtin_prefetch(&fabric.ports_[packet_of(argument)->fabric_port]);
+}
+
+void LeafSpine::expect_at_spine(void* object, uint64_t argument) {
+    const auto& fabric = *static_cast<const LeafSpine*>(object);
+    const FabricPacket& packet = *packet_of(argument);
+    __builtin_prefetch(&fabric.ports_[packet.fabric_port]);
+    __builtin_prefetch(&fabric.ports_[fabric.topology_.spine_to_leaf(
+        fabric.topology_.leaf_of(packet.destination), packet.fabric_spine, packet.plane)]);
+}
+
+void LeafSpine::expect_at_last_leaf(void* object, uint64_t argument) {
+    const auto& fabric = *static_cast<const LeafSpine*>(object);
+    const FabricPacket& packet = *packet_of(argument);
+    __builtin_prefetch(&fabric.ports_[packet.fabric_port]);
+    __builtin_prefetch(&fabric.ports_[fabric.topology_.leaf_to_device(packet.destination, packet.plane)]);
+}
+
+void LeafSpine::expect_at_device(void* object, uint64_t argument) {
+    const auto& fabric = *static_cast<const LeafSpine*>(object);
+    const FabricPacket* const packet = packet_of(argument);
+    __builtin_prefetch(&fabric.ports_[packet->fabric_port]);
+    const FabricReceiver& receiver = fabric.receivers_[packet->destination];
+    if (receiver.expect != nullptr) {
+        receiver.expect(receiver.object, packet);
+    }
+}
+
 void LeafSpine::turn(void* object, uint64_t argument) {
     static_cast<LeafSpine*>(object)->route(packet_of(argument));
 }
@@ -273,14 +305,14 @@ void LeafSpine::arrive_at_spine(void* object, uint64_t argument) {
     fabric.forward(
         packet,
         topology.spine_to_leaf(topology.leaf_of(packet->destination), packet->fabric_spine, packet->plane),
-        leave_link<arrive_at_last_leaf>);
+        {leave_link<arrive_at_last_leaf>, expect_at_last_leaf});
 }
 
 void LeafSpine::arrive_at_last_leaf(void* object, uint64_t argument) {
     auto& fabric = *static_cast<LeafSpine*>(object);
     FabricPacket* packet = packet_of(argument);
     fabric.forward(packet, fabric.topology_.leaf_to_device(packet->destination, packet->plane),
-                   leave_link<arrive_at_device>);
+                   {leave_link<arrive_at_device>, expect_at_device});
 }
 
 void LeafSpine::arrive_at_device(void* object, uint64_t argument) {

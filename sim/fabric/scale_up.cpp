@@ -111,7 +111,8 @@ void ScaleUpSwitch::start(Pair& pair, ScaleUpPacket* packet) {
     packet->destination_epoch = outputs_[packet->destination].epoch;
     const Slot slot = egress.enqueue(std::max(packet->ready_ps, queue_.now_ps()),
                                      clock_.time_ps(packet->size_bytes), packet->size_bytes);
-    queue_.schedule(slot.end_ps, tie(packet->source), leave_source, this, argument_of(packet));
+    queue_.schedule(slot.end_ps, tie(packet->source), {leave_source, expect_leaving}, this,
+                    argument_of(packet));
 }
 
 void ScaleUpSwitch::return_credits(const ScaleUpPacket& packet) {
@@ -147,8 +148,8 @@ void ScaleUpSwitch::leave_source(void* object, uint64_t argument) {
     // All packets wait the same latency, so the order here is the order in the output's queue.
     const Slot slot = self.outputs_[packet->destination].enqueue(
         self.queue_.now_ps() + self.latency_ps_, self.clock_.time_ps(packet->size_bytes), packet->size_bytes);
-    self.queue_.schedule(slot.end_ps, self.tie(self.config_.ports + packet->destination), arrive, object,
-                         argument);
+    self.queue_.schedule(slot.end_ps, self.tie(self.config_.ports + packet->destination),
+                         {arrive, expect_arrival}, object, argument);
     if (packet->sent != nullptr) {
         packet->sent(packet);
     }
@@ -168,6 +169,27 @@ void ScaleUpSwitch::arrive(void* object, uint64_t argument) {
     ++self.totals_.delivered;
     self.totals_.delivered_bytes += packet->size_bytes;
     receiver.deliver(receiver.object, packet);
+}
+
+void ScaleUpSwitch::expect_leaving(void* object, uint64_t argument) {
+    const auto& self = *static_cast<const ScaleUpSwitch*>(object);
+    const ScaleUpPacket* const packet = packet_of(argument);
+    __builtin_prefetch(&self.egresses_[packet->source]);
+    __builtin_prefetch(&self.outputs_[packet->destination]);
+    const ScaleUpReceiver& sender = self.receivers_[packet->source];
+    if (sender.expect != nullptr) {
+        sender.expect(sender.object, packet);
+    }
+}
+
+void ScaleUpSwitch::expect_arrival(void* object, uint64_t argument) {
+    const auto& self = *static_cast<const ScaleUpSwitch*>(object);
+    const ScaleUpPacket* const packet = packet_of(argument);
+    __builtin_prefetch(&self.pairs_[size_t{packet->source} * self.config_.ports + packet->destination]);
+    const ScaleUpReceiver& receiver = self.receivers_[packet->destination];
+    if (receiver.expect != nullptr) {
+        receiver.expect(receiver.object, packet);
+    }
 }
 
 void ScaleUpSwitch::set_port(uint16_t port, bool up, bool silent) {

@@ -151,6 +151,25 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
     }
 }
 
+void DeviceModel::plane_expected(const PlanePacket& packet) {
+    receive_pipe_.expect(packet.header.qpn);
+    firmware_->expect_packet(packet.header);
+    if (packet.payload.block != nullptr) {
+        __builtin_prefetch(packet.payload.block);
+        packet_memory_.expect_allocation();
+    }
+}
+
+void DeviceModel::frame_expected(const ScaleUpFrame& frame) {
+    if (frame.payload.block != nullptr) {
+        __builtin_prefetch(frame.payload.block);
+        packet_memory_.expect_allocation();
+    }
+    if (frame.header.kind == regmap::ScaleUpKind::contribution) {
+        reduce_.expect(firmware::SumName::sum_of_tag(frame.header.tag));
+    }
+}
+
 // Only here do frame bytes exist: the packet is written out, bits are flipped, a switch cuts it if one did,
 // and the receiver's decoder judges. The flips spare the Ethernet header, whose check is the link's FCS.
 bool DeviceModel::survives_corruption(PlanePacket& packet) {
@@ -243,6 +262,8 @@ void DeviceModel::reduced(uint32_t sum, BufferId result) {
     cores_.begin(Work::reduced, firmware::SumName::accumulator(sum), queue_.now_ps());
     firmware_->on_reduced(sum, result);
 }
+
+void DeviceModel::reduction_expected(uint32_t sum) { firmware_->expect_reduced(sum); }
 
 void DeviceModel::timer_fired(firmware::TimerId timer) {
     if (!dead_) {

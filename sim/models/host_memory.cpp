@@ -104,6 +104,12 @@ bool HostMemory::is_produced(uint64_t device_address, uint64_t length_bytes) {
     return region != nullptr && region->on_read.produce != nullptr;
 }
 
+void HostMemory::expect(uint64_t device_address) {
+    const Region* const region = holder(device_address, 1);
+    if (region != nullptr && region->on_read.expect != nullptr)
+        region->on_read.expect(region->on_read.object, device_address - region->address);
+}
+
 bool HostMemory::read(uint64_t device_address, std::span<std::byte> out) {
     if (out.empty()) {
         return true;

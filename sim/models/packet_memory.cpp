@@ -37,13 +37,12 @@ BufferId PacketMemory::allocate(const PayloadSlice& slice, Use use) {
         ++refused_;
         return 0;
     }
-    if (free_.empty()) {
+    if (next_free_ == 0) {
         buffers_.emplace_back();
-        free_.push_back(static_cast<BufferId>(buffers_.size()));
+        next_free_ = static_cast<BufferId>(buffers_.size());
     }
-    const BufferId id = free_.back();
-    free_.pop_back();
-    buffers_[id - 1] = {slice, 1, charged_bytes, 0};
+    const BufferId id = next_free_;
+    next_free_ = std::exchange(buffers_[id - 1], {slice, 1, charged_bytes, 0}).charged_bytes;
     pool_.retain(slice.block);
     used_bytes_ += charged_bytes;
     high_water_bytes_ = std::max(high_water_bytes_, used_bytes_);
@@ -69,14 +68,15 @@ void PacketMemory::release(BufferId buffer, uint64_t time_ps) {
     }
     pool_.release(entry.slice.block);
     entry.slice = {};
-    free_.push_back(buffer);
+    const uint32_t charged_bytes = std::exchange(entry.charged_bytes, next_free_);
+    next_free_ = buffer;
     --live_;
     // Times of different engines cross by some nanoseconds; the queue keeps the later one.
     const uint64_t free_at_ps = std::max(entry.held_until_ps, leaving_.empty() ? 0 : leaving_.back().time_ps);
     if (free_at_ps <= queue_.now_ps()) {
-        used_bytes_ -= entry.charged_bytes;
+        used_bytes_ -= charged_bytes;
     } else {
-        leaving_.push({free_at_ps, entry.charged_bytes});
+        leaving_.push({free_at_ps, charged_bytes});
     }
     tell_waiter(free_at_ps);
 }
@@ -102,7 +102,7 @@ void PacketMemory::settle() {
     }
 }
 
-void PacketMemory::wait_for_room(EventQueue::Handler handler, void* object) {
+void PacketMemory::wait_for_room(EventQueue::Function handler, void* object) {
     waiter_ = handler;
     waiter_object_ = object;
     if (!leaving_.empty()) {

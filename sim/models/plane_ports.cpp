@@ -26,7 +26,7 @@ PlanePorts::PlanePorts(sc_core::sc_module_name module_name, EventQueue& queue, L
       receive_latency_ps_(parameters.receive_latency_ns * 1000),
       receive_pipes_(parameters.scale_out_pipes),
       planes_(fabric.config().planes) {
-    fabric.attach(device, {&PlanePorts::deliver, &PlanePorts::link_change, this});
+    fabric.attach(device, {&PlanePorts::deliver, &PlanePorts::link_change, this, &PlanePorts::expect});
 }
 
 PlanePorts::~PlanePorts() { cut(); }
@@ -75,7 +75,7 @@ void PlanePorts::arm(uint8_t number) {
         {plane.waiting.front().ready_ps, fabric_.transmit_free_at_ps(device_, number), queue_.now_ps()});
     if (plane.armed_ps > time_ps) {
         plane.armed_ps = time_ps;
-        queue_.schedule(time_ps, tie(), &PlanePorts::start_data, this, number);
+        queue_.schedule(time_ps, tie(), {&PlanePorts::start_data, &PlanePorts::expect_start}, this, number);
     }
 }
 
@@ -99,11 +99,14 @@ void PlanePorts::start_data(void* object, uint64_t argument) {
     const Slot slot = self.fabric_.transmit(self.device_, packet, self.queue_.now_ps());
     self.memory_.release(packet->held, slot.end_ps);
     packet->held = 0;
-    if (!plane.waiting.empty()) {
-        self.arm(number);
-        prefetch(plane.waiting.front().packet, 128);  // it has waited in no cache
-    }
+    if (!plane.waiting.empty()) self.arm(number);
     self.events_.plane_started(number);
+}
+
+// A packet that waits for its turn does so in no cache.
+void PlanePorts::expect_start(void* object, uint64_t argument) {
+    const Plane& plane = static_cast<const PlanePorts*>(object)->planes_[argument];
+    if (!plane.waiting.empty()) prefetch(plane.waiting.front().packet, 128);
 }
 
 void PlanePorts::start_control(void* object, uint64_t argument) {
@@ -124,6 +127,10 @@ void PlanePorts::deliver(void* object, FabricPacket* fabric_packet) {
     auto* const packet = static_cast<PlanePacket*>(fabric_packet);
     self.events_.plane_arrived(*packet);
     self.free(packet);
+}
+
+void PlanePorts::expect(void* object, const FabricPacket* packet) {
+    static_cast<const PlanePorts*>(object)->events_.plane_expected(*static_cast<const PlanePacket*>(packet));
 }
 
 void PlanePorts::link_change(void* object, uint8_t plane, bool up) {

@@ -6,6 +6,7 @@
 
 #include <plait/engines/quantise.hpp>
 #include <plait/sim/models/firmware_error.hpp>
+#include <plait/sim/models/host_memory.hpp>
 
 namespace plait::sim {
 
@@ -45,7 +46,9 @@ void prefetch_addends(const PayloadBlock& block) {
     if (block.addends != nullptr) prefetch(block.addends, 2 * sizeof(PayloadBlock));
 }
 
+// What the row is made from, which its block names.
 void prefetch_rows(const PayloadBlock& block) {
+    if (block.memory != nullptr) block.memory->expect(block.addresses[0]);
     if (block.addends == nullptr) return;
     for (const PayloadSlice& slice : std::span(block.addends->rows).first(block.addends->row_count)) {
         prefetch(slice.block, sizeof(PayloadBlock));
@@ -268,7 +271,7 @@ void ReduceEngine::finish(Accumulator& accumulator, uint64_t time_ps) {
             .end_ps;
     pool_.release(block);
     const uint64_t at_ps = std::max({time_ps, accumulator.free_ps, queue_.now_ps()});
-    queue_.schedule(at_ps, 0, &ReduceEngine::finished, this,
+    queue_.schedule(at_ps, 0, {&ReduceEngine::finished, &ReduceEngine::expect_finished}, this,
                     uint64_t{accumulator.generation} << 32 | accumulator.sum);
 }
 
@@ -283,6 +286,13 @@ void ReduceEngine::finished(void* object, uint64_t argument) {
     const BufferId result = accumulator.result;
     accumulator.result = 0;
     self.events_.reduced(sum, result);
+}
+
+void ReduceEngine::expect_finished(void* object, uint64_t argument) {
+    const auto& self = *static_cast<const ReduceEngine*>(object);
+    const auto sum = static_cast<uint32_t>(argument);
+    __builtin_prefetch(&self.accumulators_[firmware::SumName::accumulator(sum)]);
+    self.events_.reduction_expected(sum);
 }
 
 void ReduceEngine::leave(Accumulator& accumulator) {

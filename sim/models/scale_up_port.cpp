@@ -28,7 +28,7 @@ ScaleUpPort::ScaleUpPort(sc_core::sc_module_name module_name, EventQueue& queue,
       transmit_latency_ps_(parameters.transmit_latency_ns * 1000),
       receive_latency_ps_(parameters.receive_latency_ns * 1000),
       receive_pipes_(parameters.scale_up_pipes) {
-    network.attach(local, {&ScaleUpPort::deliver, &ScaleUpPort::port_change, this});
+    network.attach(local, {&ScaleUpPort::deliver, &ScaleUpPort::port_change, this, &ScaleUpPort::expect});
 }
 
 ScaleUpPort::~ScaleUpPort() { cut(); }
@@ -87,7 +87,8 @@ void ScaleUpPort::enter(void* object, uint64_t argument) {
     } else if (frame->destination == self.local_) {
         const Slot slot = self.loopback_.take(self.queue_.now_ps(), self.queue_.now_ps(),
                                               self.clock_.time_ps(frame->size_bytes));
-        self.queue_.schedule(slot.end_ps, 0, &ScaleUpPort::arrive_back, object, argument);
+        self.queue_.schedule(slot.end_ps, 0, {&ScaleUpPort::arrive_back, &ScaleUpPort::expect_back}, object,
+                             argument);
     } else {
         self.network_.send(frame, self.queue_.now_ps());
     }
@@ -131,6 +132,18 @@ void ScaleUpPort::drop(ScaleUpPacket* packet, sim::DropReason) {
 void ScaleUpPort::deliver(void* object, ScaleUpPacket* packet) {
     static_cast<ScaleUpPort*>(object)->arrived(static_cast<ScaleUpFrame*>(packet));
 }
+
+void ScaleUpPort::expect(void* object, const ScaleUpPacket* packet) {
+    const auto& self = *static_cast<const ScaleUpPort*>(object);
+    const auto* const frame = static_cast<const ScaleUpFrame*>(packet);
+    if (frame->destination == self.local_) {
+        self.events_.frame_expected(*frame);
+    } else {
+        self.memory_.expect(frame->held);
+    }
+}
+
+void ScaleUpPort::expect_back(void* object, uint64_t argument) { expect(object, frame_of(argument)); }
 
 void ScaleUpPort::arrived(ScaleUpFrame* frame) {
     if (cut_) {

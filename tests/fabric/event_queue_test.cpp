@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <plait/sim/fabric/event_queue.hpp>
 #include <tuple>
@@ -132,6 +133,30 @@ TEST(EventQueue, StopsAfterTheRunningHandler) {
     log.queue.run_until(100);
     EXPECT_EQ(log.order.size(), 1U);
     EXPECT_EQ(log.queue.now_ps(), 100U);
+}
+
+// What it notes of an event that is expected is its argument and 1000.
+TEST(EventQueue, ExpectsAnEventOnceBeforeItRuns) {
+    Log log;
+    const EventQueue::Handler handler{
+        Log::note, [](void* object, uint64_t argument) { Log::note(object, argument + 1000); }};
+    constexpr uint64_t count = 20;
+    for (uint64_t i = 0; i < count; ++i) log.queue.schedule(1'000'000 + i, 0, handler, &log, i);
+    log.queue.run_until(EventQueue::never);
+    ASSERT_EQ(log.order.size(), 2 * count);
+    for (uint64_t i = 0; i < count; ++i) {
+        const auto expected = std::ranges::find(log.order, i + 1000);
+        const auto run = std::ranges::find(log.order, i);
+        EXPECT_LT(expected - log.order.begin(), run - log.order.begin()) << i;
+    }
+}
+
+TEST(EventQueue, ExpectsNothingThatIsToHappenAtOnce) {
+    Log log;
+    const EventQueue::Handler handler{Log::note, [](void* object, uint64_t) { Log::note(object, 1000); }};
+    log.queue.schedule(0, 0, handler, &log, 1);
+    log.queue.run_until(0);
+    EXPECT_EQ(log.order, (std::vector<uint64_t>{1}));
 }
 
 TEST(EventQueueDeathTest, RefusesThePast) {

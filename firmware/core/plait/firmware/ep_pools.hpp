@@ -38,6 +38,11 @@ class AccumulatorPool {
         return accumulator >= first_ && accumulator - first_ < jobs_.size() &&
                jobs_[accumulator - first_].use != AccumulatorUse::free && name(accumulator - first_) == sum;
     }
+    /// It may be asked for this sum soon: the job is brought into the cache.
+    void expect(std::uint32_t sum) const {
+        const std::uint32_t i = index(sum);
+        if (i < jobs_.size()) __builtin_prefetch(&jobs_[i]);
+    }
     /// Only of one that it has.
     [[nodiscard]] AccumulatorJob& job(std::uint32_t sum) { return jobs_[index(sum)]; }
 

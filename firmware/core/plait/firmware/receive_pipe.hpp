@@ -56,6 +56,9 @@ class ReceivePipe {
         if (ReceiveQp* qp = find(qpn)) qp->window.refuse(psn);
     }
 
+    /// A packet for this queue pair will be judged soon: its state is brought into the cache.
+    void expect(std::uint32_t qpn) const { __builtin_prefetch(&at(qpn)); }
+
     [[nodiscard]] constexpr const engines::RxWindow& window(std::uint32_t qpn) const {
         return at(qpn).window;
     }

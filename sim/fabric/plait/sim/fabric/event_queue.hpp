@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -12,22 +13,33 @@ namespace plait::sim {
 // tie_break() in random.hpp. Nothing is allocated once the number of pending events has reached its maximum.
 class EventQueue {
   public:
-    using Handler = void (*)(void* object, uint64_t argument);
+    using Function = void (*)(void* object, uint64_t argument);
     static constexpr uint64_t never = UINT64_MAX;
+
+    // What an event does when it runs, and what is done a few events before, if it is known by then: `expect`
+    // may bring into the cache what `run` will look at, and must change nothing.
+    struct Handler {
+        constexpr Handler() = default;
+        template <std::convertible_to<Function> Run>
+        constexpr Handler(Run runs, Function expects = nullptr) : run(runs), expect(expects) {}
+
+        Function run = nullptr;
+        Function expect = nullptr;
+    };
 
     EventQueue();
     EventQueue(const EventQueue&) = delete;
     EventQueue& operator=(const EventQueue&) = delete;
 
-    // Calls fn(object, argument) at time_ps. `object` is borrowed until then. A time before now_ps(), or
-    // `never`, is an error of the program: it aborts with a message.
-    void schedule(uint64_t time_ps, uint32_t tie, Handler fn, void* object, uint64_t argument) {
+    // Calls handler.run(object, argument) at time_ps. `object` is borrowed until then. A time before
+    // now_ps(), or `never`, is an error of the program: it aborts with a message.
+    void schedule(uint64_t time_ps, uint32_t tie, Handler handler, void* object, uint64_t argument) {
         if (time_ps < now_ps_ || time_ps == never) {
             refuse(time_ps);
         }
         const uint32_t index = allocate();
         Event& event = pool_[index];
-        event.fn = fn;
+        event.handler = handler;
         event.object = object;
         event.argument = argument;
         event.time_ps = time_ps;
@@ -73,18 +85,19 @@ class EventQueue {
     static constexpr uint64_t bucket_mask = bucket_count - 1;
     static constexpr uint32_t none = UINT32_MAX;
     static constexpr unsigned bin_bits = 5;  // 32 ps a bin: the few events of one are quickly sorted
-    static constexpr uint64_t buckets_ahead = 3;
+    static constexpr uint64_t buckets_ahead = 6;
+    static constexpr size_t events_ahead = 4;
     static constexpr size_t bin_count = size_t{1} << (bucket_bits - bin_bits);
 
-    struct Event {
-        Handler fn;
+    struct alignas(64) Event {
+        Handler handler;
         void* object;
         uint64_t argument;
         uint64_t time_ps;
         uint32_t tie;
         uint32_t next;  // in a bucket's list or in the free list
     };
-    static_assert(sizeof(Event) <= 40);
+    static_assert(sizeof(Event) == 64, "one cache line");
 
     // Place in the bucket that is being run: offset in the bucket and tie in one number, then order of
     // scheduling.
@@ -98,6 +111,12 @@ class EventQueue {
                                                           : order < other.order;
         }
         bool operator>(const Key& other) const { return other < *this; }
+    };
+
+    // Where look_ahead() is in the list of a bucket.
+    struct Ahead {
+        uint64_t bucket = 0;
+        uint32_t event = none;
     };
 
     struct FarKey {
@@ -140,6 +159,7 @@ class EventQueue {
             pop_late();
         } else {
             ++cursor_;
+            expect(cursor_ + events_ahead - 1);
         }
         look_ahead();
         pool_[index].next = free_;
@@ -147,25 +167,37 @@ class EventQueue {
         now_ps_ = event.time_ps;
         --pending_;
         ++processed_;
-        event.fn(event.object, event.argument);
+        event.handler.run(event.object, event.argument);
         return true;
     }
 
+    // For the event at this place of the bucket that is being run, if there is one.
+    void expect(size_t place) const {
+        if (place >= current_.size()) {
+            return;
+        }
+        const Event& event = pool_[current_[place].event];
+        if (event.handler.expect != nullptr) {
+            event.handler.expect(event.object, event.argument);
+        }
+    }
+
     // Nobody has looked at the events of the next buckets, nor at the packets that are the arguments of most,
-    // since they were scheduled: one is brought into the cache with each event that runs.
+    // since they were scheduled: one is brought into the cache with each event that runs. Several buckets
+    // take turns, so that the event that a list goes on with has come by its turn.
     void look_ahead() {
-        if (ahead_ != none) {
-            const Event& event = pool_[ahead_];
+        Ahead& ahead = ahead_[ahead_turn_++ % ahead_.size()];
+        if (ahead.event != none) {
+            const Event& event = pool_[ahead.event];
             __builtin_prefetch(reinterpret_cast<const void*>(event.argument));
             __builtin_prefetch(reinterpret_cast<const void*>(event.argument + 64));
-            ahead_ = event.next;
+            ahead.event = event.next;
         } else if (ahead_bucket_ - bucket_ < buckets_ahead) {
-            ahead_ = heads_[++ahead_bucket_ & bucket_mask];
+            ++ahead_bucket_;
+            ahead = {ahead_bucket_, heads_[ahead_bucket_ & bucket_mask]};
         }
-        if (ahead_ != none) {
-            const auto* const bytes = reinterpret_cast<const char*>(&pool_[ahead_]);
-            __builtin_prefetch(bytes);
-            __builtin_prefetch(bytes + sizeof(Event) - 1);
+        if (ahead.event != none) {
+            __builtin_prefetch(&pool_[ahead.event]);
         }
     }
 
@@ -197,8 +229,9 @@ class EventQueue {
     uint32_t free_ = none;
     std::vector<Event> pool_;
     std::vector<uint32_t> heads_;
-    uint64_t ahead_bucket_ = 0;  // look_ahead() is in the list of this bucket,
-    uint32_t ahead_ = none;      // at this event
+    std::array<Ahead, 4> ahead_;
+    uint32_t ahead_turn_ = 0;
+    uint64_t ahead_bucket_ = 0;  // the last one of ahead_
     std::array<uint64_t, bucket_count / 64> occupied_{};
     std::array<uint64_t, bucket_count / 4096> occupied_groups_{};
     std::vector<FarKey> far_;  // heap

@@ -97,15 +97,19 @@ class LeafSpine {
 
     static FabricPacket* packet_of(uint64_t argument);
     // The event of a hop: what comes out of the link goes on by `arrive`, one of those below.
-    template <EventQueue::Handler arrive>
+    template <EventQueue::Function arrive>
     static void leave_link(void* object, uint64_t argument);
     static void arrive_at_first_leaf(void* object, uint64_t argument);
+    static void expect_at_first_leaf(void* object, uint64_t argument);
+    static void expect_at_spine(void* object, uint64_t argument);
+    static void expect_at_last_leaf(void* object, uint64_t argument);
+    static void expect_at_device(void* object, uint64_t argument);
     static void turn(void* object, uint64_t argument);
     static void arrive_at_spine(void* object, uint64_t argument);
     static void arrive_at_last_leaf(void* object, uint64_t argument);
     static void arrive_at_device(void* object, uint64_t argument);
 
-    void suffer(FabricPacket* packet, const FaultInjector::Verdict& verdict, EventQueue::Handler arrive);
+    void suffer(FabricPacket* packet, const FaultInjector::Verdict& verdict, EventQueue::Function arrive);
     void corrupt_if(FabricPacket* packet, bool hit);
     void route(FabricPacket* packet);
     void forward(FabricPacket* packet, uint32_t port, EventQueue::Handler arrival);

@@ -65,6 +65,8 @@ struct FabricReceiver {
     // The device's own port on `plane` has gone down or come up. May be null.
     void (*link_change)(void* object, uint8_t plane, bool up) = nullptr;
     void* object = nullptr;
+    // The packet will arrive in a moment: see EventQueue::Handler. May be null.
+    void (*expect)(void* object, const FabricPacket* packet) = nullptr;
 };
 
 // A packet inside a node, between ports of its scale-up switch. Ownership as for FabricPacket.
@@ -92,6 +94,8 @@ struct ScaleUpReceiver {
     // The port of another device of the node has gone down or come up. May be null.
     void (*port_change)(void* object, uint16_t port, bool up) = nullptr;
     void* object = nullptr;
+    // The packet will leave this port, or arrive at it, in a moment: see EventQueue::Handler. May be null.
+    void (*expect)(void* object, const ScaleUpPacket* packet) = nullptr;
 };
 
 }  // namespace plait::sim

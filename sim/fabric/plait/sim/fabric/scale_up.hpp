@@ -80,6 +80,8 @@ class ScaleUpSwitch {
 
     static void leave_source(void* object, uint64_t argument);
     static void arrive(void* object, uint64_t argument);
+    static void expect_leaving(void* object, uint64_t argument);
+    static void expect_arrival(void* object, uint64_t argument);
 
     Pair& pair_of(const ScaleUpPacket& packet);
     const Pair& pair_at(uint16_t source, uint16_t destination) const;

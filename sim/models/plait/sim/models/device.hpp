@@ -146,6 +146,9 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void scale_up_changed(uint8_t local, bool up) override;
     void reduced(uint32_t sum, BufferId result) override;
     void timer_fired(firmware::TimerId timer) override;
+    void plane_expected(const PlanePacket& packet) override;
+    void frame_expected(const ScaleUpFrame& frame) override;
+    void reduction_expected(uint32_t sum) override;
 
     static void fetched(void* object, uint64_t argument);
     static void row_read(void* object, uint64_t argument);

@@ -29,6 +29,10 @@ class DeviceFirmware {
     virtual void on_timer(firmware::TimerId timer) = 0;
     virtual void on_port_change(uint8_t plane, bool up) = 0;
     virtual void on_scale_up_port(uint8_t local, bool up) = 0;
+    /// The event will come in a moment: what firmware will look at may be brought into the cache. Changes
+    /// nothing.
+    virtual void expect_packet(const firmware::Packet&) {}
+    virtual void expect_reduced(uint32_t) {}
 };
 
 class DeviceModel;

@@ -56,6 +56,10 @@ class EngineEvents {
     virtual void reduced(uint32_t sum,
                          firmware::BufferId result) = 0;  ///< With a reference of the buffer.
     virtual void timer_fired(firmware::TimerId timer) = 0;
+    /// They will arrive in a moment: what will be looked at is brought into the cache, nothing is changed.
+    virtual void plane_expected(const PlanePacket& packet) = 0;
+    virtual void frame_expected(const ScaleUpFrame& frame) = 0;
+    virtual void reduction_expected(uint32_t sum) = 0;
 
   protected:
     ~EngineEvents() = default;

@@ -18,6 +18,8 @@ namespace plait::sim {
 struct ReadHandler {
     void (*produce)(void* object, uint64_t offset, std::span<std::byte> out) = nullptr;
     void* object = nullptr;
+    /// Bytes at `offset` will be made in a moment: what that takes is brought into the cache. May be null.
+    void (*expect)(void* object, uint64_t offset) = nullptr;
 };
 
 /// Bytes that are looked at when the device writes them, and not stored.
@@ -58,6 +60,9 @@ class HostMemory {
 
     /// Whether a ReadHandler makes the bytes of this range, so that they can be read later.
     bool is_produced(uint64_t device_address, uint64_t length_bytes);
+
+    /// That range will be read in a moment.
+    void expect(uint64_t device_address);
 
     /// Like read() and write() without moving bytes (virtual payload).
     bool touch_read(uint64_t device_address, uint64_t length_bytes);

@@ -53,8 +53,14 @@ class PacketMemory : public sc_core::sc_module {
     /// the block.
     void replace(BufferId buffer, const PayloadSlice& slice);
 
+    /// Brings into the cache what will be looked at soon: a buffer (0: none), or the one that is taken next.
+    void expect(BufferId buffer) const {
+        if (buffer != 0) __builtin_prefetch(&buffers_[buffer - 1]);
+    }
+    void expect_allocation() const { expect(next_free_); }
+
     /// Calls `handler` once, as an event, when room may have become free.
-    void wait_for_room(EventQueue::Handler handler, void* object);
+    void wait_for_room(EventQueue::Function handler, void* object);
 
     uint64_t used_bytes() {
         settle();
@@ -68,7 +74,7 @@ class PacketMemory : public sc_core::sc_module {
     struct Buffer {
         PayloadSlice slice;
         uint32_t references = 0;
-        uint32_t charged_bytes = 0;
+        uint32_t charged_bytes = 0;  // free: the buffer that is free next, 0: none
         uint64_t held_until_ps = 0;
     };
     struct Leaving {
@@ -85,9 +91,9 @@ class PacketMemory : public sc_core::sc_module {
     const uint64_t capacity_bytes_;
     const uint64_t refusable_bytes_;
     std::vector<Buffer> buffers_;
-    std::vector<BufferId> free_;
+    BufferId next_free_ = 0;
     Ring<Leaving> leaving_;  // room that is free at a time still to come; times do not decrease
-    EventQueue::Handler waiter_ = nullptr;
+    EventQueue::Function waiter_ = nullptr;
     void* waiter_object_ = nullptr;
     uint64_t used_bytes_ = 0;
     uint64_t high_water_bytes_ = 0;

@@ -47,7 +47,7 @@ struct alignas(64) PayloadBlock {
     uint64_t sent_ps = 0;          ///< When firmware ordered the packet that first carried these bytes.
     Make make = nullptr;           ///< Null without bytes: virtual, a length only.
     Addends* addends = nullptr;    ///< What the bytes are made from: a sum's rows,
-    HostMemory* memory = nullptr;  ///< or memory, borrowed,
+    HostMemory* memory = nullptr;  ///< or memory, borrowed (else null),
     std::array<uint64_t, 2> addresses{};  ///< and ranges of it.
 };
 static_assert(sizeof(PayloadBlock) == 64);
@@ -132,6 +132,7 @@ class PayloadPool {
         block->references = 1;
         block->length = static_cast<uint16_t>(length);
         block->make = nullptr;
+        block->memory = nullptr;
         return block;
     }
 

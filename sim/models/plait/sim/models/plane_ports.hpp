@@ -53,8 +53,10 @@ class PlanePorts : public sc_core::sc_module {
     };
 
     static void start_data(void* object, uint64_t plane);
+    static void expect_start(void* object, uint64_t plane);
     static void start_control(void* object, uint64_t packet);
     static void deliver(void* object, FabricPacket* packet);
+    static void expect(void* object, const FabricPacket* packet);
     static void link_change(void* object, uint8_t plane, bool up);
     static void drop(FabricPacket* packet, sim::DropReason reason);
     static FabricPacket* clone(const FabricPacket* packet);

@@ -51,6 +51,12 @@ class ReduceEngine : public sc_core::sc_module {
     void close(uint32_t sum, uint64_t time_ps);
     void close_all(uint64_t time_ps);
 
+    /// A contribution to the sum will come in a moment: its accumulator is brought into the cache.
+    void expect(uint32_t sum) const {
+        const uint32_t number = firmware::SumName::accumulator(sum);
+        if (number < accumulators_.size()) prefetch(&accumulators_[number], used_bytes);
+    }
+
     uint32_t in_use() const { return in_use_; }
     void report(DeviceStatistics& statistics) const;
 
@@ -77,7 +83,10 @@ class ReduceEngine : public sc_core::sc_module {
         std::array<float, engines::ReduceSlot::max_contributions> weights;      // by position
     };
 
+    static constexpr size_t used_bytes = 320;  // of an accumulator, with the usual few rows
+
     static void finished(void* object, uint64_t argument);
+    static void expect_finished(void* object, uint64_t argument);
 
     void leave(Accumulator& accumulator);
     Accumulator* open_sum(uint32_t sum);

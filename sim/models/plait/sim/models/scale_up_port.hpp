@@ -48,6 +48,8 @@ class ScaleUpPort : public sc_core::sc_module {
     static void arrive_back(void* object, uint64_t frame);
     static void room(void* object, uint64_t argument);
     static void deliver(void* object, ScaleUpPacket* packet);
+    static void expect(void* object, const ScaleUpPacket* packet);
+    static void expect_back(void* object, uint64_t frame);
     static void port_change(void* object, uint16_t port, bool up);
     static void sent(ScaleUpPacket* packet);
     static void drop(ScaleUpPacket* packet, sim::DropReason reason);
