@@ -167,6 +167,8 @@ void DeviceModel::frame_expected(const ScaleUpFrame& frame) {
     }
     if (frame.header.kind == regmap::ScaleUpKind::contribution) {
         reduce_.expect(firmware::SumName::sum_of_tag(frame.header.tag));
+    } else {
+        firmware_->expect_frame(frame.header);
     }
 }
 

@@ -291,7 +291,7 @@ void ReduceEngine::finished(void* object, uint64_t argument) {
 void ReduceEngine::expect_finished(void* object, uint64_t argument) {
     const auto& self = *static_cast<const ReduceEngine*>(object);
     const auto sum = static_cast<uint32_t>(argument);
-    __builtin_prefetch(&self.accumulators_[firmware::SumName::accumulator(sum)]);
+    self.memory_.expect(self.accumulators_[firmware::SumName::accumulator(sum)].result);
     self.events_.reduction_expected(sum);
 }
 

@@ -192,7 +192,8 @@ class EventQueue {
             __builtin_prefetch(reinterpret_cast<const void*>(event.argument));
             __builtin_prefetch(reinterpret_cast<const void*>(event.argument + 64));
             ahead.event = event.next;
-        } else if (ahead_bucket_ - bucket_ < buckets_ahead) {
+        }
+        if (ahead.event == none && ahead_bucket_ - bucket_ < buckets_ahead) {
             ++ahead_bucket_;
             ahead = {ahead_bucket_, heads_[ahead_bucket_ & bucket_mask]};
         }

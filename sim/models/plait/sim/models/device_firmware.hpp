@@ -32,6 +32,7 @@ class DeviceFirmware {
     /// The event will come in a moment: what firmware will look at may be brought into the cache. Changes
     /// nothing.
     virtual void expect_packet(const firmware::Packet&) {}
+    virtual void expect_frame(const firmware::ScaleUpHeader&) {}
     virtual void expect_reduced(uint32_t) {}
 };
 

@@ -40,6 +40,12 @@ class NativeFirmware final : public DeviceFirmware {
                 prefetch(qp->small_tables, sizeof *qp->small_tables);
         }
     }
+    void expect_frame(const firmware::ScaleUpHeader& header) override {
+        const auto* const group = firmware_.ep().find(header.group, header.handle);
+        if (group == nullptr) return;
+        const auto& peers = group->handles[header.handle].peer;
+        if (header.source_rank < peers.size()) prefetch(&peers[header.source_rank], sizeof peers[0]);
+    }
     void expect_reduced(uint32_t sum) override {
         firmware_.ep().token_pool().expect(sum);
         firmware_.ep().entry_pool().expect(sum);
