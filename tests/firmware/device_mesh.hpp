@@ -133,7 +133,7 @@ class MeshDevice final : public MeshDriver {
 
     void fetch(FetchTag tag, Segment segment) {
         EXPECT_LE(segment.length, 4096U);
-        mesh_.at(read_ns(), [this, tag, segment] {
+        mesh_.at(read_ns() + mesh_.read_delay_ns(), [this, tag, segment] {
             if (dead_) return;
             const std::uint8_t* from = bytes(segment.address, segment.length);
             if (from == nullptr) return;

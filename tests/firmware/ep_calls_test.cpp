@@ -71,6 +71,16 @@ TEST(EpCalls, ExtremeSkew) {
     }
 }
 
+TEST(EpCalls, PiecesOfTopkListsOvertakeEachOther) {
+    for (const EntryPolicy policy : {EntryPolicy::spread, EntryPolicy::target, EntryPolicy::balanced}) {
+        Job job({.nodes = 2, .ranks_per_node = 3, .read_jitter_ns = 5000},
+                {.topk = 3, .hidden = 128, .max_tokens = 400, .policy = policy});
+        job.create_groups();
+        for (int call = 0; call < 3; ++call) job.round(job.random_routing(400));
+        job.expect_nothing_left();
+    }
+}
+
 TEST(EpCalls, CachedDispatchAfterCachedDispatch) {
     Job job({.nodes = 2, .ranks_per_node = 3, .jitter_ns = 2000}, {.policy = EntryPolicy::target});
     job.create_groups();

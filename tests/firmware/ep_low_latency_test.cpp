@@ -89,6 +89,18 @@ MeshOptions two_by_two(std::uint64_t seed = 1) {
     return {.nodes = 2, .ranks_per_node = 2, .jitter_ns = 3000, .seed = seed};
 }
 
+TEST(EpLowLatencyCalls, PiecesOfTopkListsOvertakeEachOther) {
+    LowLatencyJob job({.nodes = 2, .ranks_per_node = 2, .read_jitter_ns = 5000},
+                      {.topk = 3, .max_tokens = 300});
+    job.create_groups();
+    for (int call = 0; call < 3; ++call) {
+        const Routing routing = job.random_routing(300);
+        job.run_expert_dispatch(routing);
+        job.run_expert_combine(routing, call == 1, true);
+    }
+    job.expect_nothing_left();
+}
+
 TEST(EpLowLatencyCalls, AllTokensOfAllRanksToOneExpert) {
     LowLatencyJob job(two_by_two(), {.topk = 1, .max_tokens = 24});
     job.create_groups();

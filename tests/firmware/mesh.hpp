@@ -19,8 +19,9 @@ struct MeshOptions {
     std::uint32_t nodes = 2;
     std::uint32_t ranks_per_node = 2;
     std::uint8_t planes = 4;
-    double loss = 0;              ///< Of every packet on a plane.
-    std::uint64_t jitter_ns = 0;  ///< Random extra delay of every packet: reordering.
+    double loss = 0;                   ///< Of every packet on a plane.
+    std::uint64_t jitter_ns = 0;       ///< Random extra delay of every packet: reordering.
+    std::uint64_t read_jitter_ns = 0;  ///< Random extra delay of every fetch: reads overtake each other.
     std::uint64_t packet_memory_bytes =
         8U << 20;  ///< What arrives from planes may be refused, the rest is forced in.
     std::uint64_t scale_up_bytes_per_us = 160'000;
@@ -44,6 +45,9 @@ class Mesh {
     [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
     MeshDevice& device(std::uint32_t number) { return *devices_[number]; }
     std::mt19937_64& random() { return random_; }
+    std::uint64_t read_delay_ns() {
+        return options_.read_jitter_ns == 0 ? 0 : random_() % options_.read_jitter_ns;
+    }
 
     void at(std::uint64_t time_ns, std::function<void()> action) {
         events_.push({std::max(time_ns, now_ns_), order_++, std::move(action)});

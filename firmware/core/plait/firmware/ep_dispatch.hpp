@@ -203,7 +203,7 @@ class EpDispatch {
     void loaded(EpGroup& group, EpHandle& handle) {
         if (handle.load_status != regmap::Status::ok) return core_.give_up(group, handle, handle.load_status);
         if (handle.kind == CallKind::combine) return core_.begin_combine(group, handle);
-        route_tokens(group, handle);
+        route_tokens(group, handle, handle.token_count);
         handle.rows_known = true;
         if (group.is_low_latency()) send_.line_up(group, handle);
         else handle.state = HandleState::counting;

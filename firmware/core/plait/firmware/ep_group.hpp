@@ -107,6 +107,7 @@ inline bool make_handle(EpHandle& handle, const EpGroup& group, Arena& arena) {
     handle.experts = arena.reserve<std::int16_t>(tokens * p.topk);
     handle.weights = arena.reserve<float>(tokens * p.topk);
     handle.destination = arena.make<Destination>(p.ranks);
+    handle.rows_to = arena.make<NodeRows>(group.nodes);
     handle.expert_rows = arena.make<std::uint32_t>(p.experts);
     handle.peer = arena.make<PeerState>(p.ranks);
     handle.peer_expert_rows = arena.make<std::uint32_t>(p.experts);

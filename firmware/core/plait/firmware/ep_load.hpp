@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <plait/firmware/ep_route.hpp>
 #include <plait/firmware/ep_state.hpp>
 
 namespace plait::firmware {
@@ -11,8 +12,6 @@ namespace plait::firmware {
 template <class Core>
 class EpLoad {
   public:
-    static constexpr std::uint32_t fetch_bytes = 4096;
-
     explicit EpLoad(Core& core) : core_(core) {}
 
     /// Asks for the weights and, unless it is a combine's, the experts, in pieces: fetches_left says how
@@ -21,7 +20,11 @@ class EpLoad {
     void begin(EpGroup& group, EpHandle& handle, bool with_experts) {
         handle.fetches_left = 0;
         handle.load_status = regmap::Status::ok;
-        if (with_experts) fetch_all(group, handle, false, handle.request.topk_idx, sizeof(std::int64_t));
+        if (with_experts) {
+            handle.pieces_in_order = 0;
+            begin_routing(handle);
+            fetch_all(group, handle, false, handle.request.topk_idx, sizeof(std::int64_t));
+        }
         if (handle.request.topk_weights.key != 0) {
             fetch_all(group, handle, true, handle.request.topk_weights, sizeof(float));
         } else {
@@ -39,6 +42,9 @@ class EpLoad {
     }
 
   private:
+    /// Small enough that the tokens of a dispatch are routed in many events, on as many cores.
+    static constexpr std::uint32_t fetch_bytes = 2048;
+
     [[nodiscard]] static std::size_t choice_count(const EpGroup& group, const EpHandle& handle) {
         return std::size_t{handle.token_count} * group.parameters.topk;
     }
@@ -74,6 +80,9 @@ class EpLoad {
             }
             handle.experts[first + i] = static_cast<std::int16_t>(expert);
         }
+        if (piece != handle.pieces_in_order) return;  // the last event routes what is behind a gap
+        ++handle.pieces_in_order;
+        route_tokens(group, handle, static_cast<std::uint32_t>(first + count) / group.parameters.topk);
     }
 
     void take_weights(EpGroup& group, EpHandle& handle, std::uint32_t piece,

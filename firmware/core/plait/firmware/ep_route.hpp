@@ -6,12 +6,6 @@
 
 namespace plait::firmware {
 
-/// Rows of this sender to one node: all of them, and those that have an entry already.
-struct NodeRows {
-    std::uint32_t total = 0;
-    std::uint32_t done = 0;
-};
-
 /// Policy `balanced`: every device gets an equal share of the sender's rows to the node (those from the
 /// sender's own index on one more where they do not divide), and none runs ahead of the others by more than a
 /// row or so: senders with like text would meet there. Among the targets that may take the row, the one with
@@ -94,8 +88,7 @@ class TokenNodes {
 
 /// The rows of `token`, one a node, in order of nodes; their entries are still to be chosen. Experts on
 /// failed ranks are left out. Counts the token's choices per expert and the rows per node.
-inline void add_rows(const EpGroup& group, EpHandle& handle, std::uint32_t token,
-                     std::span<NodeRows> rows_to) {
+inline void add_rows(const EpGroup& group, EpHandle& handle, std::uint32_t token) {
     const std::uint32_t topk = group.parameters.topk;
     const auto experts = handle.experts.subspan(std::size_t{token} * topk, topk);
     TokenNodes nodes;
@@ -117,7 +110,7 @@ inline void add_rows(const EpGroup& group, EpHandle& handle, std::uint32_t token
     for (std::uint32_t i = 0; i < nodes.count(); ++i) {
         handle.rows[handle.row_count++] = RowInfo{
             .token = token, .node = static_cast<std::uint16_t>(nodes.node(i)), .targets = nodes.targets(i)};
-        ++rows_to[nodes.node(i)].total;
+        ++handle.rows_to[nodes.node(i)].total;
     }
 }
 
@@ -139,22 +132,29 @@ inline void enter_row(const EpGroup& group, EpHandle& handle, std::uint32_t numb
     entry.last_row = number;
 }
 
-/// Routes all tokens of the handle from its top-k lists: fills tokens, rows, indices and the counts per
-/// destination and expert.
-inline void route_tokens(const EpGroup& group, EpHandle& handle) {
+/// No token of the handle is routed.
+inline void begin_routing(EpHandle& handle) {
     for (Destination& destination : handle.destination) {  // messages may be on their way
         destination.rows_to = destination.rows_via = destination.used = 0;
         destination.first_row = destination.last_row = no_index;
     }
     std::fill(handle.expert_rows.begin(), handle.expert_rows.end(), 0U);
-    std::array<NodeRows, regmap::max_ranks> rows_to{};  // by node
+    std::fill(handle.rows_to.begin(), handle.rows_to.end(), NodeRows{});
     handle.row_count = handle.rows_away = 0;
     handle.index_count = 0;
-    for (std::uint32_t token = 0; token < handle.token_count; ++token)
-        add_rows(group, handle, token, rows_to);
-    for (std::uint32_t number = 0; number < handle.row_count; ++number) {
+    handle.tokens_routed = handle.rows_entered = 0;
+}
+
+/// Routes the tokens before `end`, in their order, from their top-k lists: fills tokens, rows, indices and
+/// the counts per destination and expert. Where entries depend on how many rows there are, they are chosen
+/// with the last token.
+inline void route_tokens(const EpGroup& group, EpHandle& handle, std::uint32_t end) {
+    for (; handle.tokens_routed < end; ++handle.tokens_routed) add_rows(group, handle, handle.tokens_routed);
+    if (group.parameters.entry_policy == regmap::EntryPolicy::balanced && end < handle.token_count) return;
+    for (; handle.rows_entered < handle.row_count; ++handle.rows_entered) {
+        const std::uint32_t number = handle.rows_entered;
         const RowInfo& row = handle.rows[number];
-        NodeRows& rows = rows_to[row.node];
+        NodeRows& rows = handle.rows_to[row.node];
         enter_row(group, handle, number, choose_entry(group, handle, row.node, row.targets, rows));
         if (row.node != group.node) ++handle.rows_away;
         ++rows.done;

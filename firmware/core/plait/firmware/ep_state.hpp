@@ -72,6 +72,12 @@ struct Destination {
 /// Kind of a call: the value of a `ready` message, so that ranks that do not post the same find out.
 enum class CallKind : std::uint8_t { none, dispatch, cached_dispatch, combine };
 
+/// Rows of this sender to one node: all of them, and those that have an entry already.
+struct NodeRows {
+    std::uint32_t total = 0;
+    std::uint32_t done = 0;
+};
+
 /// What a `counts` message says.
 struct PeerCounts {
     bool valid = false;
@@ -176,6 +182,10 @@ struct EpHandle {
     std::uint32_t row_count = 0;
     std::uint32_t rows_away = 0;  ///< Of them, those to other nodes.
     std::uint32_t index_count = 0;
+    std::span<NodeRows> rows_to;        ///< By node.
+    std::uint32_t pieces_in_order = 0;  ///< Of the top-k lists: all before this one have been read,
+    std::uint32_t tokens_routed = 0;    ///< so that so many tokens have rows,
+    std::uint32_t rows_entered = 0;     ///< and so many rows an entry.
     std::uint32_t fetches_left = 0;
     bool rows_known = false;                ///< The tokens of the call are routed.
     bool sends_weights = false;             ///< Combine: credits carry this rank's weights.
