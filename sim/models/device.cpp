@@ -244,7 +244,7 @@ void DeviceModel::frame_arrived(ScaleUpFrame& frame, BufferId buffer) {
 
 void DeviceModel::frames_sent(uint32_t tag) {
     if (!dead_) {
-        cores_.begin(Work::scale_up_sent, tag, queue_.now_ps());
+        cores_.begin(Work::scale_up_sent, cores_.home(tag), queue_.now_ps());
         firmware_->on_scale_up_sent(tag);
     }
 }
