@@ -28,6 +28,9 @@ void* memcpy(void* to, const void* from, std::size_t bytes) {
         }
         for (; bytes >= 8; bytes -= 8, out += 8, in += 8)
             *reinterpret_cast<std::uint64_t*>(out) = *reinterpret_cast<const std::uint64_t*>(in);
+    } else if (((reinterpret_cast<std::uintptr_t>(out) | reinterpret_cast<std::uintptr_t>(in)) & 3U) == 0) {
+        for (; bytes >= 4; bytes -= 4, out += 4, in += 4)
+            *reinterpret_cast<std::uint32_t*>(out) = *reinterpret_cast<const std::uint32_t*>(in);
     }
     for (; bytes != 0; --bytes) *out++ = *in++;
     return to;
