@@ -128,7 +128,7 @@ int profile(const Arguments& arguments, std::ostream& out, std::ostream& err) {
 
 int calibrate(const Arguments& arguments, std::ostream& out, std::ostream& err) {
     catch_interrupts();
-    std::vector<FirmwareFigures::Kind> sums;
+    CostSamples samples;
     for (const auto& name : arguments.scenarios) {
         for (const auto& scenario : load(arguments, name)) {
             const Plan plan = make_plan(scenario);
@@ -136,10 +136,10 @@ int calibrate(const Arguments& arguments, std::ostream& out, std::ostream& err) 
             const RunOutcome outcome = simulate(scenario, {.plan = &plan}, progress);
             if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
             if (outcome.interrupted) return interrupted;
-            add_kinds(outcome.firmware.kinds, sums);
+            samples += outcome.firmware.samples;
         }
     }
-    out << calibration_text(sums);
+    out << calibration_text(samples);
     return ok;
 }
 

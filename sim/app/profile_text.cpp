@@ -40,21 +40,4 @@ std::string profile_text(const Scenario& scenario, const RunOutcome& outcome) {
     return text + '\n';
 }
 
-void add_kinds(const std::vector<FirmwareFigures::Kind>& kinds, std::vector<FirmwareFigures::Kind>& sums) {
-    for (const auto& kind : kinds) {
-        auto sum =
-            std::find_if(sums.begin(), sums.end(), [&](const auto& one) { return one.name == kind.name; });
-        if (sum == sums.end()) sum = sums.insert(sums.end(), {kind.name, 0, 0});
-        sum->events += kind.events;
-        sum->instructions += kind.instructions;
-    }
-}
-
-std::string calibration_text(const std::vector<FirmwareFigures::Kind>& kinds) {
-    std::string text = "[device.instructions]\n";
-    for (const auto& kind : kinds)
-        text += fmt::format("{} = {:.0f}\n", kind.name, mean(kind.instructions, kind.events));
-    return text;
-}
-
 }  // namespace plait::sim

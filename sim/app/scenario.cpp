@@ -75,21 +75,19 @@ void read_firmware(TableReader& root, Scenario& scenario) {
         scenario.firmware_image = scenario.file.parent_path() / scenario.firmware_image;
 }
 
-void read_instructions(TableReader table, InstructionTable& instructions) {
-    const auto read = [&table](const char* kind, uint32_t& count) {
-        table.integer(kind, count, 0, 1'000'000);
-    };
-    read("data_received", instructions.data_received);
-    read("data_sent", instructions.data_sent);
-    read("acknowledgement", instructions.acknowledgement);
-    read("doorbell", instructions.doorbell);
-    read("fetched", instructions.fetched);
-    read("scale_up_received", instructions.scale_up_received);
-    read("scale_up_sent", instructions.scale_up_sent);
-    read("reduced", instructions.reduced);
-    read("credit", instructions.credit);
-    read("timer", instructions.timer);
-    read("port_change", instructions.port_change);
+// Of each event of a kind, and of each of its parts.
+void read_instructions(TableReader table, HandlerCosts& costs) {
+    constexpr uint64_t most = 1'000'000;
+    TableReader each = table.table("each");
+    for (size_t kind = 0; kind < work_kinds; ++kind) {
+        const char* const name = work_name(static_cast<Work>(kind));
+        table.integer(name, costs.instructions[kind], 0, most);
+        TableReader parts = each.table(name);
+        for (size_t part = 0; part < work_parts; ++part)
+            parts.integer(work_part_name(static_cast<WorkPart>(part)), costs.each[kind][part], 0, most);
+        parts.finish();
+    }
+    each.finish();
     table.finish();
 }
 

@@ -100,6 +100,8 @@ void collect(World& world) {
     double busy_max = 0;
     for (uint32_t number = 0; number < world.cluster.devices(); ++number) {
         const DeviceStatistics device = world.cluster.device(number).statistics();
+        if (const CostSamples* const samples = world.cluster.device(number).cost_samples())
+            outcome.firmware.samples += *samples;
         busy_max = std::max(busy_max, static_cast<double>(device.core_busy_max_ps));
         outcome.high_water.packet_memory_bytes =
             std::max(outcome.high_water.packet_memory_bytes, device.packet_memory_high_water_bytes);

@@ -28,13 +28,6 @@ FabricConfig fabric_config(const Scenario& scenario) {
     return config;
 }
 
-// In the order of Work.
-HandlerCosts handler_costs(const InstructionTable& from) {
-    return {{from.data_received, from.data_sent, from.acknowledgement, from.doorbell, from.fetched,
-             from.scale_up_received, from.scale_up_sent, from.reduced, from.credit, from.timer,
-             from.port_change}};
-}
-
 DeviceParameters device_parameters(const Scenario& scenario) {
     const auto& from = scenario.device;
     DeviceParameters device;
@@ -44,7 +37,7 @@ DeviceParameters device_parameters(const Scenario& scenario) {
     device.engines.clock_ghz = from.clock_ghz;
     device.cores.clock_ghz = from.core_mhz == 0 ? from.clock_ghz : from.core_mhz / 1000.0;
     device.cores.cycles_per_instruction = from.cycles_per_instruction;
-    device.cores.costs = handler_costs(from.instructions);
+    device.cores.costs = from.instructions;
     device.cores.costs_are_measured = from.instruction_counts == InstructionCounts::measured;
     device.engines.bytes_per_cycle = from.bytes_per_cycle;
     device.engines.scale_out_pipes = from.scale_out_pipes;

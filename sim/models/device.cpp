@@ -54,7 +54,10 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       engine_memory_(std::bit_ceil(config_.max_qps)),
       receive_pipe_(engine_memory_.windows()),
       bit_errors_(hash_combine(surroundings.seed, device_), "bit errors"),
-      firmware_(make_firmware(*this, config_)) {}
+      firmware_(make_firmware(*this, config_)) {
+    const uint32_t* const messages = firmware_->message_counter();
+    if (messages != nullptr) cores_.count_messages(*messages);
+}
 
 DeviceModel::~DeviceModel() = default;
 
@@ -122,7 +125,8 @@ void DeviceModel::plane_arrived(PlanePacket& packet) {
         deliver_data(packet, judgement.window);
     } else {
         counters_.scale_out_control_delivered.add(packet.size_bytes);
-        cores_.begin(Work::acknowledgement, cores_.home(header.qpn), planes_.received_ps(packet));
+        cores_.begin(Work::acknowledgement, cores_.home(header.qpn), planes_.received_ps(packet),
+                     header.opcode == firmware::Opcode::mp_ack ? header.ack.acknowledged : 0);
         firmware_->on_packet({header, 0, judgement.window, {}});
     }
 }
@@ -143,7 +147,8 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
             event.control = {pools_.payload.bytes(packet.payload), packet.payload.length};
         }
     }
-    cores_.begin(Work::data_received, cores_.home(header.qpn), planes_.received_ps(packet));
+    cores_.begin(Work::data_received, cores_.home(header.qpn), planes_.received_ps(packet),
+                 size_of_work(event.control.size()) + row_entries(header));
     firmware_->on_packet(event);
     if (accepted_) {
         counters_.scale_out_data_delivered.add(packet.size_bytes);
@@ -238,7 +243,8 @@ void DeviceModel::frame_arrived(ScaleUpFrame& frame, BufferId buffer) {
     if (header.kind == regmap::ScaleUpKind::control && !frame.payload.is_virtual()) {
         event.control = {pools_.payload.bytes(frame.payload), frame.payload.length};
     }
-    cores_.begin(Work::scale_up_received, header.token, received_ps);
+    cores_.begin(Work::scale_up_received, header.token, received_ps,
+                 size_of_work(event.control.size()) + header.choice_count);
     firmware_->on_scale_up(event);
 }
 

@@ -33,6 +33,7 @@ void read_block(PayloadPool&, PayloadBlock& block) {
 // ---- time and planes
 
 void DeviceModel::set_timer(firmware::TimerId timer, uint64_t time_ns) {
+    cores_.add(WorkPart::timer);
     if (time_ns >= EventQueue::never / 1000) {
         timers_.cancel(timer);
     } else {
@@ -47,9 +48,10 @@ void DeviceModel::send(const firmware::Packet& packet, const firmware::Payload& 
     if (packet.plane >= config_.planes) {
         throw FirmwareError("send by a plane that does not exist");
     }
-    const uint64_t issued_ps = firmware::is_data(packet.opcode)
-                                   ? cores_.send(cores_.home(packet.local_qpn), ready_ps())
-                                   : ready_ps();
+    const bool is_data = firmware::is_data(packet.opcode);
+    cores_.add(is_data ? WorkPart::data : WorkPart::control);
+    const uint64_t issued_ps =
+        is_data ? cores_.send(cores_.home(packet.local_qpn), ready_ps(), row_entries(packet)) : ready_ps();
     const Gathered gathered = gather(payload, packet.payload_bytes, issued_ps);
     planes_.send(packet, gathered.slice, gathered.held, gathered.ready_ps);
 }
@@ -123,6 +125,7 @@ PayloadBlock* DeviceModel::take_block(std::span<const firmware::Segment> segment
 // ---- host memory
 
 void DeviceModel::fetch(firmware::FetchTag tag, firmware::Segment segment) {
+    cores_.add(WorkPart::fetch);
     Fetch* const fetch = fetches_.take();
     *fetch = {tag, segment};
     queue_.schedule(host_.fetch(ready_ps(), std::min(segment.length, max_fetch_bytes)), 0,
@@ -137,7 +140,9 @@ void DeviceModel::fetched(void* object, uint64_t argument) {
     if (self.dead_) {
         return;
     }
-    self.cores_.begin(Work::fetched, tag.label, self.queue_.now_ps());
+    self.cores_.begin(Work::fetched, tag.label, self.queue_.now_ps(),
+                      size_of_work(std::min(segment.length, max_fetch_bytes)),
+                      tag.owner == firmware::FetchOwner::ep ? WorkPart::size : WorkPart::record);
     if (segment.length > max_fetch_bytes) {
         self.firmware_->on_fetched(tag, regmap::Status::invalid_length, {});
         return;
@@ -150,11 +155,12 @@ void DeviceModel::fetched(void* object, uint64_t argument) {
 }
 
 void DeviceModel::place(BufferId buffer, uint32_t offset, firmware::Segment segment, bool release) {
+    cores_.add(WorkPart::place);
     if (!dead_ && segment.length != 0) {
         place_bytes(buffer, offset, segment);
     }
     if (release) {
-        this->release(buffer);
+        packet_memory_.release(buffer, ready_ps());
     }
 }
 
@@ -179,6 +185,7 @@ void DeviceModel::place_bytes(BufferId buffer, uint32_t offset, firmware::Segmen
 }
 
 void DeviceModel::write(uint64_t device_address, std::span<const uint8_t> bytes) {
+    cores_.add(WorkPart::write);
     if (!dead_ && !bytes.empty()) {
         host_.write(ready_ps(), device_address, bytes);
     }
@@ -197,6 +204,7 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
     if (dead_) {
         return;
     }
+    cores_.add(WorkPart::scale_up);
     if (targets == 0 || targets >> network_.config().ports != 0) {
         throw FirmwareError("scale-up to devices that do not exist");
     }
@@ -214,16 +222,22 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
 }
 
 void DeviceModel::reduce_open(uint32_t sum, const firmware::Reduction& reduction) {
+    cores_.add(WorkPart::sum);
     reduce_.open(sum, reduction, ready_ps());
 }
-void DeviceModel::reduce_weigh(uint32_t sum, std::span<const float> weights) { reduce_.weigh(sum, weights); }
+void DeviceModel::reduce_weigh(uint32_t sum, std::span<const float> weights) {
+    cores_.add(WorkPart::sum);
+    reduce_.weigh(sum, weights);
+}
 void DeviceModel::reduce_add(uint32_t sum, uint8_t position, BufferId buffer) {
+    cores_.add(WorkPart::addend);
     reduce_.add(sum, position, buffer, ready_ps());
 }
 void DeviceModel::reduce_read(uint32_t sum, uint8_t position, firmware::Segment row) {
     if (dead_) {
         return;
     }
+    cores_.add(WorkPart::addend);
     if (row.length > PayloadBlock::sum_capacity) {
         throw FirmwareError("row longer than a sum");
     }
@@ -244,8 +258,14 @@ void DeviceModel::row_read(void* object, uint64_t argument) {
     self.row_reads_.give_back(read);
     self.reduce_.add_bf16(sum, position, buffer, self.queue_.now_ps());
 }
-void DeviceModel::reduce_skip(uint32_t sum, uint8_t position) { reduce_.skip(sum, position, ready_ps()); }
-void DeviceModel::reduce_close(uint32_t sum) { reduce_.close(sum, ready_ps()); }
+void DeviceModel::reduce_skip(uint32_t sum, uint8_t position) {
+    cores_.add(WorkPart::addend);
+    reduce_.skip(sum, position, ready_ps());
+}
+void DeviceModel::reduce_close(uint32_t sum) {
+    cores_.add(WorkPart::sum);
+    reduce_.close(sum, ready_ps());
+}
 
 void DeviceModel::window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
                               uint16_t mtu_bytes) {

@@ -105,11 +105,13 @@ class Ep : public EpNames {
         }
     }
 
+    [[nodiscard]] const std::uint32_t& messages() const { return messages_; }
     void message_done(std::uint32_t, std::uint64_t packed, Status) {
         const EpTag tag = EpTag::unpack(packed);
         EpGroup& group = groups_[tag.group];
         EpHandle& handle = group.handles[tag.handle];
         --handle.messages_in_flight;
+        ++messages_;
         switch (tag.kind) {
             case EpMessageKind::row:
                 --handle.table_messages;
@@ -270,6 +272,7 @@ class Ep : public EpNames {
         if (!context_.transport().enqueue(group.qpn[rank], EpMessage{opcode, tag, length_bytes}))
             return false;
         ++handle.messages_in_flight;
+        ++messages_;
         return true;
     }
 
@@ -391,6 +394,7 @@ class Ep : public EpNames {
     AccumulatorPool entry_pool_;
     std::uint32_t combining_ = 0;  ///< Handles in a combine.
     std::uint32_t dispatches_ = 0;
+    std::uint32_t messages_ = 0;  ///< Given to the transport and got back, modulo 2^32.
 };
 
 }  // namespace plait::firmware

@@ -82,6 +82,7 @@ class Firmware {
     auto& transport() { return transport_; }
     [[nodiscard]] const auto& transport() const { return transport_; }
     auto& ep() { return ep_; }
+    [[nodiscard]] const auto& ep() const { return ep_; }
 
   private:
     Hal& hal_;

@@ -44,9 +44,10 @@ std::string to_text(const Report& report, bool with_wall_clock);
 /// What `plait profile` shows of a run.
 std::string profile_text(const Scenario& scenario, const RunOutcome& outcome);
 
-/// Adds events and instructions of one run to those of others, kind by kind.
-void add_kinds(const std::vector<FirmwareFigures::Kind>& kinds, std::vector<FirmwareFigures::Kind>& sums);
-/// The table of a scenario's device that these make: the mean of each kind.
-std::string calibration_text(const std::vector<FirmwareFigures::Kind>& kinds);
+/// The costs that fit measured handlers best, in the sense of least squares, kind by kind: none below zero,
+/// and as many instructions in all as were measured.
+HandlerCosts fit_costs(const CostSamples& samples);
+/// The same as a scenario writes it: `[device.instructions]`. Kinds that did not come are left out.
+std::string calibration_text(const CostSamples& samples);
 
 }  // namespace plait::sim

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <plait/regmap.hpp>
+#include <plait/sim/models/work.hpp>
 
 namespace plait::sim {
 
@@ -86,21 +87,6 @@ struct HostInterfaceOptions {
     uint64_t latency_ns = 400;       ///< One way.
 };
 
-/// What each kind of firmware work takes. Declared: what is aimed at, not what `plait calibrate` measures.
-struct InstructionTable {
-    uint32_t data_received = 150;
-    uint32_t data_sent = 200;
-    uint32_t acknowledgement = 120;  ///< Or another packet without data.
-    uint32_t doorbell = 100;
-    uint32_t fetched = 100;
-    uint32_t scale_up_received = 100;
-    uint32_t scale_up_sent = 100;
-    uint32_t reduced = 100;
-    uint32_t credit = 0;
-    uint32_t timer = 100;
-    uint32_t port_change = 100;
-};
-
 struct DeviceOptions {
     uint32_t firmware_cores = 16;
     double clock_ghz = 1;   ///< Of cores and engines.
@@ -109,7 +95,7 @@ struct DeviceOptions {
     InstructionCounts instruction_counts = InstructionCounts::declared;
     bool engines = true;  ///< riscv: spray selectors and receive windows cost firmware nothing.
     uint64_t watchdog_instructions = 50'000'000;  ///< Firmware that takes more for an event hangs.
-    InstructionTable instructions;
+    HandlerCosts instructions;      ///< What is aimed at, or what `plait calibrate` has measured.
     uint32_t bytes_per_cycle = 64;  ///< Of each packet pipe and reduce unit.
     uint32_t scale_out_pipes = 2;
     uint32_t scale_up_pipes = 3;

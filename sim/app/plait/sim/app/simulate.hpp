@@ -9,6 +9,7 @@
 #include <plait/sim/app/plan.hpp>
 #include <plait/sim/app/progress.hpp>
 #include <plait/sim/app/scenario.hpp>
+#include <plait/sim/models/cost_samples.hpp>
 
 namespace plait::sim {
 
@@ -75,7 +76,8 @@ struct FirmwareFigures {
         uint64_t instructions = 0;
     };
     std::vector<Kind> kinds;   ///< Kinds of work that there was, all devices.
-    uint64_t stack_bytes = 0;  ///< riscv: the most that a device used.
+    uint64_t stack_bytes = 0;  ///< riscv: the most that a device used,
+    CostSamples samples;       ///< and, where instructions are measured, what handlers took.
 };
 
 /// Where the instructions of a firmware image went, all devices.

@@ -28,6 +28,12 @@
 
 namespace plait::sim {
 
+/// Indices and choices of a row's packet: WorkPart::size when it is sent or received.
+inline uint32_t row_entries(const firmware::Packet& packet) {
+    const bool is_row = packet.opcode == firmware::Opcode::mp_ep_row;
+    return is_row ? uint32_t{packet.row.index_count} + packet.row.choice_count : 0;
+}
+
 /// What a device is connected to; all of it outlives the device.
 struct DeviceSurroundings {
     EventQueue& queue;
@@ -67,6 +73,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     DeviceFirmware& firmware() { return *firmware_; }
     const firmware::DeviceConfig& config() const { return config_; }
     DeviceStatistics statistics() const;
+    /// Null when the costs of handlers are declared.
+    const CostSamples* cost_samples() const { return cores_.samples(); }
     EventQueue& queue() { return queue_; }
     PacketMemory& packet_memory() { return packet_memory_; }
     ReduceEngine& reduce_engine() { return reduce_; }
@@ -86,7 +94,10 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
 
     uint64_t now_ns() const { return queue_.now_ps() / 1000; }
     void set_timer(firmware::TimerId timer, uint64_t time_ns);
-    void cancel_timer(firmware::TimerId timer) { timers_.cancel(timer); }
+    void cancel_timer(firmware::TimerId timer) {
+        cores_.add(WorkPart::timer);
+        timers_.cancel(timer);
+    }
     void send(const firmware::Packet& packet, const firmware::Payload& payload);
     void begin_send() {}
     firmware::Draft& draft() { return *std::construct_at(&draft_); }
@@ -95,8 +106,14 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void place(BufferId buffer, uint32_t offset, firmware::Segment segment, bool release = false);
     void write(uint64_t device_address, std::span<const uint8_t> bytes);
     void interrupt(uint32_t bits);
-    void retain(BufferId buffer) { packet_memory_.retain(buffer); }
-    void release(BufferId buffer) { packet_memory_.release(buffer, ready_ps()); }
+    void retain(BufferId buffer) {
+        cores_.add(WorkPart::reference);
+        packet_memory_.retain(buffer);
+    }
+    void release(BufferId buffer) {
+        cores_.add(WorkPart::reference);
+        packet_memory_.release(buffer, ready_ps());
+    }
     void scale_up(uint8_t targets, const firmware::ScaleUpHeader& header, std::span<const uint32_t> index,
                   const firmware::Payload& payload, bool notify);
     void reduce_open(uint32_t sum, const firmware::Reduction& reduction);

@@ -34,6 +34,9 @@ class DeviceFirmware {
     virtual void expect_packet(const firmware::Packet&) {}
     virtual void expect_frame(const firmware::ScaleUpHeader&) {}
     virtual void expect_reduced(uint32_t) {}
+
+    /// Where it counts messages of EP calls (firmware::Ep::messages()); null when it does not.
+    virtual const uint32_t* message_counter() const { return nullptr; }
 };
 
 class DeviceModel;

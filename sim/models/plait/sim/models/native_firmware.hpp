@@ -51,6 +51,11 @@ class NativeFirmware final : public DeviceFirmware {
         firmware_.ep().entry_pool().expect(sum);
     }
 
+    const uint32_t* message_counter() const override {
+        if constexpr (requires { firmware_.ep().messages(); }) return &firmware_.ep().messages();
+        return nullptr;
+    }
+
     Firmware<DeviceModel>& firmware() { return firmware_; }
 
   private:

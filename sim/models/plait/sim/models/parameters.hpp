@@ -1,14 +1,13 @@
 // Every number of the device model. The defaults are the reference device of the design.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
 #include <plait/firmware/commands.hpp>
 #include <plait/sim/fabric/scale_up.hpp>
 #include <plait/sim/fabric/topology.hpp>
-#include <plait/sim/models/statistics.hpp>
+#include <plait/sim/models/work.hpp>
 
 namespace plait::sim {
 
@@ -16,11 +15,6 @@ namespace plait::sim {
 struct HostInterfaceParameters {
     double rate_gbytes_per_s = 200;
     uint64_t latency_ns = 400;  ///< One way.
-};
-
-/// Instructions of firmware by kind of work, in the order of Work. Declared, not measured.
-struct HandlerCosts {
-    std::array<uint32_t, work_kinds> instructions{150, 200, 120, 100, 100, 100, 100, 100, 0, 100, 100};
 };
 
 struct CoreParameters {

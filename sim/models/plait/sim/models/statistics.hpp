@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include <plait/regmap.hpp>
+#include <plait/sim/models/work.hpp>
 
 namespace plait::sim {
 
@@ -95,29 +96,6 @@ struct PacketCount {
         bytes += size_bytes;
     }
 };
-
-/// Kinds of firmware work: the rows of the cost table.
-enum class Work : uint8_t {
-    data_received,
-    data_sent,
-    acknowledgement,  ///< An ACK, probe or port status received.
-    doorbell,
-    fetched,
-    scale_up_received,
-    scale_up_sent,  ///< Word that frames have left.
-    reduced,
-    credit,  ///< Free: part of data_sent.
-    timer,
-    port_change,
-};
-inline constexpr size_t work_kinds = 11;
-
-constexpr const char* work_name(Work work) {
-    constexpr const char* names[work_kinds] = {
-        "data_received", "data_sent", "acknowledgement", "doorbell", "fetched",    "scale_up_received",
-        "scale_up_sent", "reduced",   "credit",          "timer",    "port_change"};
-    return names[static_cast<size_t>(work)];
-}
 
 struct WorkCount {
     uint64_t events = 0;

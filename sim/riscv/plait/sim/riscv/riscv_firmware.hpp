@@ -37,6 +37,8 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     void on_port_change(uint8_t plane, bool up) override;
     void on_scale_up_port(uint8_t local, bool up) override;
 
+    const uint32_t* message_counter() const override { return &memory_.state().firmware.ep().messages(); }
+
     /// To be looked at between events: what the image keeps has one layout here and there.
     port::Firmware& firmware() { return memory_.state().firmware; }
     const LocalMemory& memory() const { return memory_; }
