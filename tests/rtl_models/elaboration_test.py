@@ -14,8 +14,9 @@ ALLOWED = {
     "plait_rx_window": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "RING_PACKETS=1024", "LEAST_PACKETS=512", "BITMAP_BITS=512",
                         "QPN_BITS=10"],
 }
-# Parameter: what the message says.
+# Parameter: what the message says. A block without parameters has none.
 REFUSED = {
+    "plait_icrc": {},
     "plait_rx_window": {
         "QUEUE_PAIRS=1": "QUEUE_PAIRS is 1, expected at least 2",
         "QPN_BITS=9": "QPN_BITS is 9, too few to name all queue pairs",
