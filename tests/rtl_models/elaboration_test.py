@@ -11,12 +11,20 @@ from pathlib import Path
 RTL = Path(__file__).resolve().parents[2] / "rtl_models"
 
 ALLOWED = {
+    "plait_order": ["COUNTERS=2", "COUNTERS=1000", "RELEASES=2", "RELEASES=4096", "COUNT_BITS=2", "TAG_BITS=1"],
     "plait_rx_window": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "RING_PACKETS=1024", "LEAST_PACKETS=512", "BITMAP_BITS=512",
                         "QPN_BITS=10"],
 }
 # Parameter: what the message says. A block without parameters has none.
 REFUSED = {
     "plait_icrc": {},
+    "plait_order": {
+        "COUNTERS=1": "COUNTERS is 1, expected at least 2",
+        "RELEASES=1": "RELEASES is 1, expected a power of two, 2 .. 4096",
+        "RELEASES=100": "RELEASES is 100, expected a power of two, 2 .. 4096",
+        "RELEASES=8192": "RELEASES is 8192, expected a power of two, 2 .. 4096",
+        "COUNT_BITS=1": "COUNT_BITS is 1, expected at least 2",
+    },
     "plait_rx_window": {
         "QUEUE_PAIRS=1": "QUEUE_PAIRS is 1, expected at least 2",
         "QPN_BITS=9": "QPN_BITS is 9, too few to name all queue pairs",

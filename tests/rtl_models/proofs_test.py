@@ -19,6 +19,11 @@ BROKEN = {
         ("blocks/plait_icrc/plait_icrc.sv", "valid_q[STATE] && last_q[STATE]", "valid_q[STATE]"),
         ("blocks/plait_icrc/plait_icrc.sv", "(!starts_q && is_wrong_q) || ", ""),
     ],
+    "plait_order": [
+        ("blocks/plait_order/plait_order.sv", "release_read.required <= target", "release_read.required < target"),
+        ("blocks/plait_order/plait_order.sv", "release_write.has_next = counter.has_first", "release_write.has_next = 1'b0"),
+        ("blocks/plait_order/plait_order.sv", "must_wait && free_q == '0", "must_wait && 1'b0"),
+    ],
     "plait_ram": [
         ("common/plait_ram.sv", "write_i && write_address_i == read_address_i ? data_i : words", "words"),
     ],

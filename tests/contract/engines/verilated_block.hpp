@@ -20,7 +20,7 @@ struct Stalls {
 /// A Verilated block that takes commands and gives answers, each behind valid and ready.
 ///
 /// `Ports` names the model and its beats: `Model`, `Command`, `Answer`, `drive(Model&, const Command&)` and
-/// `read(const Model&)`.
+/// `read(const Model&)`; `is_last(const Answer&)` where a command may have several answers.
 template <typename Ports>
 class VerilatedBlock {
   public:
@@ -44,7 +44,8 @@ class VerilatedBlock {
     VerilatedBlock(const VerilatedBlock&) = delete;
     VerilatedBlock& operator=(const VerilatedBlock&) = delete;
 
-    /// Gives the commands, one a cycle unless stalled, and takes `answers` answers, by default one a command.
+    /// Gives the commands, one a cycle unless stalled, and takes answers until `answers` have been
+    /// the last one of a command; by default as many as there are commands.
     std::vector<Answer> run(std::span<const Command> commands, Stalls stalls = {}) {
         return run(commands, commands.size(), stalls);
     }
@@ -52,10 +53,10 @@ class VerilatedBlock {
     std::vector<Answer> run(std::span<const Command> commands, size_t answers, Stalls stalls = {}) {
         std::vector<Answer> taken;
         taken.reserve(answers);
-        size_t given = 0;
+        size_t given = 0, ended = 0;
         uint64_t idle = 0;
         bool offers = false;
-        while (given < commands.size() || taken.size() < answers) {
+        while (given < commands.size() || ended < answers) {
             // A command that is offered stays until it is taken.
             offers = given < commands.size() && (offers || !chance(stalls.command));
             model_->cmd_valid_i = offers;
@@ -65,6 +66,7 @@ class VerilatedBlock {
             ++idle;
             if (model_->rsp_valid_o && model_->rsp_ready_i) {
                 taken.push_back(Ports::read(*model_));
+                ended += is_last(taken.back());
                 idle = 0;
             }
             if (offers && model_->cmd_ready_o) {
@@ -84,6 +86,11 @@ class VerilatedBlock {
     [[nodiscard]] uint64_t cycles() const { return cycles_; }
 
   private:
+    static bool is_last(const Answer& answer) {
+        if constexpr (requires { Ports::is_last(answer); }) return Ports::is_last(answer);
+        else return true;
+    }
+
     bool chance(uint32_t of_256) { return of_256 != 0 && random_() % 256 < of_256; }
 
     void tick() {
