@@ -11,12 +11,14 @@ from pathlib import Path
 RTL = Path(__file__).resolve().parents[2] / "rtl_models"
 
 ALLOWED = {
+    "plait_forward": ["NODE_RANKS=1", "NODE_RANKS=5", "NODE_RANKS=64", "SLOT_BITS=1"],
     "plait_order": ["COUNTERS=2", "COUNTERS=1000", "RELEASES=2", "RELEASES=4096", "COUNT_BITS=2", "TAG_BITS=1"],
     "plait_rx_window": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "RING_PACKETS=1024", "LEAST_PACKETS=512", "BITMAP_BITS=512",
                         "QPN_BITS=10"],
 }
 # Parameter: what the message says. A block without parameters has none.
 REFUSED = {
+    "plait_forward": {"NODE_RANKS=65": "NODE_RANKS is 65, expected 1 .. 64"},
     "plait_icrc": {},
     "plait_order": {
         "COUNTERS=1": "COUNTERS is 1, expected at least 2",
