@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "../engines/seed.hpp"
+#include "../../engines/seed.hpp"
 #include "order_backends.hpp"
 
 namespace plait::contract {

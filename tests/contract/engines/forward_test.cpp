@@ -5,7 +5,7 @@
 #include <bit>
 #include <random>
 
-#include "../engines/seed.hpp"
+#include "../../engines/seed.hpp"
 #include "forward_backends.hpp"
 
 namespace plait::contract {

@@ -1,0 +1,61 @@
+// Verilated blocks: cycles a second under a full load, the commands given and the answers taken included.
+#include <benchmark/benchmark.h>
+
+#include "../contract/forward_backends.hpp"
+#include "../contract/icrc_backends.hpp"
+#include "../contract/order_backends.hpp"
+#include "../contract/window_backends.hpp"
+
+namespace plait::contract {
+namespace {
+
+constexpr size_t batch = 1000;
+
+/// Runs the commands again and again; they must leave the block as they found it, or as good.
+template <typename Block>
+void run_block(benchmark::State& state, Block& block, const std::vector<typename Block::Command>& commands,
+               size_t answers) {
+    const uint64_t before = block.cycles();
+    for (auto _ : state) benchmark::DoNotOptimize(block.run(commands, answers));
+    state.counters["cycles"] =
+        benchmark::Counter(static_cast<double>(block.cycles() - before), benchmark::Counter::kIsRate);
+}
+
+void rtl_rx_window(benchmark::State& state) {
+    WindowRtl block;
+    // Four queue pairs in turn, neighbours swapped; closed at the end, so that they begin again.
+    std::vector<WindowCommand> commands;
+    for (uint32_t qp = 0; qp < 4; ++qp) commands.push_back({regmap::WindowOpcode::open, qp, 0xFFFFF0, 512});
+    for (uint32_t i = 0; i < batch; ++i)
+        commands.push_back(
+            {regmap::WindowOpcode::receive, i % 4, engines::psn_add(0xFFFFF0, (i / 4) ^ 1), 0});
+    for (uint32_t qp = 0; qp < 4; ++qp) commands.push_back({regmap::WindowOpcode::close, qp, 0, 0});
+    run_block(state, block, commands, commands.size());
+}
+BENCHMARK(rtl_rx_window);
+
+void rtl_icrc(benchmark::State& state) {
+    VerilatedBlock<IcrcPorts> block;
+    std::vector<IcrcBeat> beats;
+    for (size_t i = 0; i < batch / 65; ++i) IcrcRtl::append(beats, IcrcPacket(4160, 0x45));
+    run_block(state, block, beats, batch / 65);
+}
+BENCHMARK(rtl_icrc);
+
+void rtl_order(benchmark::State& state) {
+    VerilatedBlock<OrderPorts> block;
+    std::vector<OrderCommand> commands;
+    for (uint32_t i = 0; i < batch; ++i) commands.push_back({regmap::OrderOpcode::place, i % 64, 4096, 0});
+    run_block(state, block, commands, commands.size());
+}
+BENCHMARK(rtl_order);
+
+void rtl_forward(benchmark::State& state) {
+    ForwardRtl block;
+    const std::vector<ForwardRow> rows(batch, {0b1011'0110, 8, 3, 5, {1, 2, 3, 4, 5}});
+    run_block(state, block, rows, rows.size());
+}
+BENCHMARK(rtl_forward);
+
+}  // namespace
+}  // namespace plait::contract
