@@ -1,12 +1,17 @@
 #pragma once
 
 #include <verilated.h>
+#ifdef PLAIT_RTL_COVERAGE
+#include <verilated_cov.h>
+#endif
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace plait::contract {
@@ -16,6 +21,15 @@ struct Stalls {
     uint32_t command = 0;
     uint32_t answer = 0;
 };
+
+#ifdef PLAIT_RTL_COVERAGE
+/// One more file of what ran into the folder that PLAIT_RTL_COVERAGE_FOLDER names.
+inline void write_coverage(VerilatedContext& context) {
+    static uint32_t files = 0;
+    if (const char* const folder = std::getenv("PLAIT_RTL_COVERAGE_FOLDER"))
+        context.coveragep()->write((std::string(folder) + "/" + std::to_string(files++) + ".dat").c_str());
+}
+#endif
 
 /// A Verilated block that takes commands and gives answers, each behind valid and ready.
 ///
@@ -40,7 +54,12 @@ class VerilatedBlock {
         tick();
         model_->rst_ni = 1;
     }
-    ~VerilatedBlock() { model_->final(); }
+    ~VerilatedBlock() {
+        model_->final();
+#ifdef PLAIT_RTL_COVERAGE
+        write_coverage(*context_);
+#endif
+    }
     VerilatedBlock(const VerilatedBlock&) = delete;
     VerilatedBlock& operator=(const VerilatedBlock&) = delete;
 
