@@ -25,8 +25,8 @@ def build_and_run(build, counts):
     quiet = {"check": True, "stdout": subprocess.DEVNULL}
     subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DPLAIT_RTL_COVERAGE=ON",
                     "--log-level=WARNING"], **quiet)
-    subprocess.run(["cmake", "--build", build, "--target", "contract_tests"], **quiet)
-    subprocess.run([Path(build, "tests", "contract", "contract_tests"), "--gtest_filter=-*Million*"],
+    subprocess.run(["cmake", "--build", build, "--target", "engine_contract_tests"], **quiet)
+    subprocess.run([Path(build, "tests", "contract", "engines", "engine_contract_tests"), "--gtest_filter=-*Million*"],
                    env=os.environ | {"PLAIT_RTL_COVERAGE_FOLDER": str(counts)}, **quiet)
 
 

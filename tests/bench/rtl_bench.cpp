@@ -1,10 +1,10 @@
 // Verilated blocks: cycles a second under a full load, the commands given and the answers taken included.
 #include <benchmark/benchmark.h>
 
-#include "../contract/forward_backends.hpp"
-#include "../contract/icrc_backends.hpp"
-#include "../contract/order_backends.hpp"
-#include "../contract/window_backends.hpp"
+#include "../contract/engines/forward_backends.hpp"
+#include "../contract/engines/icrc_backends.hpp"
+#include "../contract/engines/order_backends.hpp"
+#include "../contract/engines/window_backends.hpp"
 
 namespace plait::contract {
 namespace {
