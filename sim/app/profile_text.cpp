@@ -29,6 +29,11 @@ std::string profile_text(const Scenario& scenario, const RunOutcome& outcome) {
     for (const auto& event : profile.events)
         text += fmt::format("{:>14}  {:>4.1f} %  {:>10}  {:>8.1f}  {}\n", event.total,
                             share(event.total, all), event.calls, mean(event.total, event.calls), event.name);
+    if (!outcome.firmware.paths.empty())
+        text += "\n        events      each      most  path of a plain packet\n";
+    for (const auto& path : outcome.firmware.paths)
+        text += fmt::format("{:>14}  {:>8.1f}  {:>8}  {}\n", path.events,
+                            mean(path.instructions, path.events), path.most, path.name);
     text += "\n          self   share       calls      each  with calls  function\n";
     const size_t shown = std::min(profile.functions.size(), functions_shown);
     for (size_t i = 0; i < shown; ++i) {

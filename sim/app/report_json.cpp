@@ -123,6 +123,13 @@ Json run_json(const RunReport& run) {
             {"instructions",
              rounded(static_cast<double>(kind.instructions) / static_cast<double>(kind.events))}};
     }
+    for (const auto& path : outcome.firmware.paths) {
+        json["firmware_work"]["paths"][path.name] = {
+            {"events", path.events},
+            {"instructions",
+             rounded(static_cast<double>(path.instructions) / static_cast<double>(path.events))},
+            {"most", path.most}};
+    }
     if (outcome.firmware.stack_bytes != 0)
         json["firmware_work"]["stack_bytes"] = outcome.firmware.stack_bytes;
     json["drops"] = counters_json(outcome.drops);

@@ -58,11 +58,17 @@ FirmwareProfile profile_of(const Profile& profile) {
 
 void collect_processor(World& world) {
     RunOutcome& outcome = world.outcome;
+    std::vector<PathCounts::Path> paths = PathCounts().paths();
     for (uint32_t number = 0; number < world.cluster.devices(); ++number) {
         const auto& firmware = dynamic_cast<const RiscvFirmware&>(world.cluster.device(number).firmware());
         outcome.firmware.stack_bytes =
             std::max(outcome.firmware.stack_bytes, firmware.memory().stack_used_bytes());
+        for (size_t i = 0; i < paths.size(); ++i) paths[i].add(firmware.paths().paths()[i]);
     }
+    for (const PathCounts::Path& path : paths)
+        if (path.events != 0)
+            outcome.firmware.paths.push_back(
+                {std::string(path.name), path.events, path.instructions, path.most});
     if (const Profile* profile = world.processor->profile()) outcome.profile = profile_of(*profile);
     if (world.processor->fault())
         outcome.firmware_fault =

@@ -59,10 +59,15 @@ void RiscvFirmware::carry_out_commands() {
             const Processor::Given given = processor_->given(port.command_done);
             if (sends_data(command)) {
                 charge_until(std::max(given.send_begun, charged_));
-                hal_.charge_send(given.instructions - std::exchange(charged_, given.instructions));
+                const uint64_t of_send = given.instructions - std::exchange(charged_, given.instructions);
+                charged_to_sends_ += of_send;
+                hal_.charge_send(of_send);
+                paths_.sent_data(after<firmware::Draft>(command).packet.opcode, of_send);
             } else {
                 charge_until(given.instructions);
+                if (command.kind == CommandKind::send) paths_.sent_control();
             }
+            paths_.given(command.kind);
             carry_out(command);
         }
     } catch (const FirmwareError& error) {

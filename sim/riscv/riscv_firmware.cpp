@@ -76,7 +76,7 @@ void RiscvFirmware::handle() {
     if (Profile* const profile = processor_->profile()) profile->begin(kind_of_event());
     ++context_.port->event_produced;
     handling_ = true;
-    charged_ = 0;
+    charged_ = charged_to_sends_ = 0;
     processor_->serve(context_);
     carry_out_commands();
     charge_until(processor_->instructions());
@@ -137,7 +137,17 @@ void RiscvFirmware::on_packet(const firmware::PacketEvent& packet) {
     event.advanced = packet.window.advanced ? 1 : 0;
     event.hole = packet.window.hole ? 1 : 0;
     put_data(event, packet.control);
+    paths_.begin(packet.packet, packet.window.verdict == engines::Verdict::accept,
+                 packet.window.cumulative_psn);
+    const uint64_t confirmed_before = confirmed(packet.packet.qpn);
     handle();
+    paths_.end(charged_ - charged_to_sends_, confirmed(packet.packet.qpn) - confirmed_before);
+}
+
+// Packets of a queue pair, since it was connected.
+uint64_t RiscvFirmware::confirmed(uint32_t qpn) {
+    const firmware::QueuePair* const qp = firmware().transport().queue_pair(qpn);
+    return qp == nullptr ? 0 : qp->base;
 }
 
 void RiscvFirmware::on_scale_up(const firmware::ScaleUpEvent& frame) {

@@ -75,7 +75,14 @@ struct FirmwareFigures {
         uint64_t events = 0;
         uint64_t instructions = 0;
     };
-    std::vector<Kind> kinds;   ///< Kinds of work that there was, all devices.
+    std::vector<Kind> kinds;  ///< Kinds of work that there was, all devices.
+    struct Path {
+        std::string name;
+        uint64_t events = 0;
+        uint64_t instructions = 0;
+        uint64_t most = 0;  ///< Of one event.
+    };
+    std::vector<Path> paths;   ///< riscv: what single packets of plain messages took, all devices.
     uint64_t stack_bytes = 0;  ///< riscv: the most that a device used,
     CostSamples samples;       ///< and, where instructions are measured, what handlers took.
 };

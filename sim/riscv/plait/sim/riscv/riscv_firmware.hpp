@@ -10,6 +10,7 @@
 #include <plait/sim/models/device.hpp>
 #include <plait/sim/models/device_firmware.hpp>
 #include <plait/sim/riscv/local_memory.hpp>
+#include <plait/sim/riscv/path_counts.hpp>
 #include <plait/sim/riscv/processor.hpp>
 
 namespace plait::sim {
@@ -43,6 +44,7 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     port::Firmware& firmware() { return memory_.state().firmware; }
     const LocalMemory& memory() const { return memory_; }
     const Processor& processor() const { return *processor_; }
+    const PathCounts& paths() const { return paths_; }
 
   private:
     uint32_t read_register_of_firmware(uint32_t offset) override;
@@ -54,6 +56,7 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     void put_header(const Header& header);
     void put_data(regmap::FirmwareEvent& event, std::span<const uint8_t> bytes);
     void handle();
+    uint64_t confirmed(uint32_t qpn);
     std::string kind_of_event() const;
     void update_port();
     void deliver_drops();
@@ -72,7 +75,9 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     std::shared_ptr<Processor> processor_;
     LocalMemory memory_;
     FirmwareContext context_;
-    uint64_t charged_ = 0;  // instructions of the event being handled
+    uint64_t charged_ = 0;           // instructions of the event being handled
+    uint64_t charged_to_sends_ = 0;  // of these
+    PathCounts paths_;
     bool handling_ = false;
     std::vector<regmap::DropReason> drops_;  // counted while an event is handled
 };
