@@ -21,11 +21,20 @@ std::span<const std::uint8_t> data_of(const FirmwareEvent& event) {
     return {&part_of<std::uint8_t>(event, regmap::event_data_offset), event.data_bytes};
 }
 
+engines::RxVerdict window_of(const FirmwareEvent& event) {
+    return {static_cast<engines::Verdict>(event.verdict), event.cumulative_psn, event.advanced != 0,
+            event.hole != 0};
+}
+
 [[gnu::noinline]] void on_packet(Firmware& firmware, const FirmwareEvent& event) {
-    const engines::RxVerdict window{static_cast<engines::Verdict>(event.verdict), event.cumulative_psn,
-                                    event.advanced != 0, event.hole != 0};
-    firmware.on_packet({part_of<firmware::Packet>(event, regmap::event_packet_offset), event.buffer, window,
-                        data_of(event)});
+    firmware.on_other_packet({part_of<firmware::Packet>(event, regmap::event_packet_offset), event.buffer,
+                              window_of(event), data_of(event)});
+}
+
+/// A plain one needs no event in one piece, no saved registers, and no call.
+[[gnu::always_inline]] inline void on_data_packet(Firmware& firmware, const FirmwareEvent& event) {
+    const auto& packet = part_of<firmware::Packet>(event, regmap::event_packet_offset);
+    if (!firmware.take_plain(packet, event.buffer, window_of(event))) on_packet(firmware, event);
 }
 
 // Each a function of its own: it then saves no more registers than it needs itself.
@@ -65,7 +74,9 @@ std::span<const std::uint8_t> data_of(const FirmwareEvent& event) {
     }
 }
 
-void handle(ImageState& state, ProcessorPort& port, const FirmwareEvent& event) {
+[[gnu::always_inline]] inline void handle(ImageState& state, ProcessorPort& port,
+                                          const FirmwareEvent& event) {
+    if (event.kind == EventKind::data_packet) return on_data_packet(state.firmware, event);
     switch (event.kind) {
         case EventKind::packet: return on_packet(state.firmware, event);
         case EventKind::transmit_credit: return on_transmit_credit(state.firmware, event);
@@ -107,7 +118,8 @@ void plait_start(regmap::ProcessorPort* port) {
             const std::uint64_t slot =
                 port->events + std::uint64_t{consumed % regmap::event_slots} * regmap::event_slot_bytes;
             port::handle(state, *port, *reinterpret_cast<const regmap::FirmwareEvent*>(slot));
-            std::atomic_ref(port->event_consumed).store(++consumed, std::memory_order_release);
+            std::atomic_thread_fence(std::memory_order_release);
+            *static_cast<volatile std::uint32_t*>(&port->event_consumed) = ++consumed;
         }
     }
 }

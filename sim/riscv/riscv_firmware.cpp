@@ -89,8 +89,8 @@ std::string RiscvFirmware::kind_of_event() const {
     const auto& event = *reinterpret_cast<const FirmwareEvent*>(slot());
     const std::byte* const header = slot() + regmap::event_packet_offset;
     std::string kind = name(event.kind);
-    if (event.kind == EventKind::packet)
-        kind += std::string(" ") + name(reinterpret_cast<const firmware::Packet*>(header)->opcode);
+    if (event.kind == EventKind::packet || event.kind == EventKind::data_packet)
+        kind = std::string("packet ") + name(reinterpret_cast<const firmware::Packet*>(header)->opcode);
     if (event.kind == EventKind::scale_up)
         kind += std::string(" ") + name(reinterpret_cast<const firmware::ScaleUpHeader*>(header)->kind);
     return kind;
@@ -129,7 +129,9 @@ uint32_t RiscvFirmware::read_register(uint32_t offset) {
 }
 
 void RiscvFirmware::on_packet(const firmware::PacketEvent& packet) {
-    FirmwareEvent& event = this->event(EventKind::packet);
+    const bool accepted =
+        firmware::is_data(packet.packet.opcode) && packet.window.verdict == engines::Verdict::accept;
+    FirmwareEvent& event = this->event(accepted ? EventKind::data_packet : EventKind::packet);
     put_header(packet.packet);
     event.buffer = packet.buffer;
     event.verdict = static_cast<uint8_t>(packet.window.verdict);
@@ -137,8 +139,7 @@ void RiscvFirmware::on_packet(const firmware::PacketEvent& packet) {
     event.advanced = packet.window.advanced ? 1 : 0;
     event.hole = packet.window.hole ? 1 : 0;
     put_data(event, packet.control);
-    paths_.begin(packet.packet, packet.window.verdict == engines::Verdict::accept,
-                 packet.window.cumulative_psn);
+    paths_.begin(packet.packet, accepted, packet.window.cumulative_psn);
     const uint64_t confirmed_before = confirmed(packet.packet.qpn);
     handle();
     paths_.end(charged_ - charged_to_sends_, confirmed(packet.packet.qpn) - confirmed_before);

@@ -41,7 +41,17 @@ class Firmware {
 
     void on_register_write(std::uint32_t offset, std::uint32_t value) { registers_.write(offset, value); }
     [[nodiscard]] std::uint32_t read_register(std::uint32_t offset) const { return registers_.read(offset); }
-    void on_packet(const PacketEvent& event) { transport_.on_packet(event); }
+    void on_packet(const PacketEvent& event) {
+        const bool accepted =
+            is_data(event.packet.opcode) && event.window.verdict == engines::Verdict::accept;
+        if (!accepted || !take_plain(event.packet, event.buffer, event.window)) on_other_packet(event);
+    }
+    /// The two halves of on_packet(), for one who has no event in one piece: see Transport.
+    [[gnu::always_inline]] bool take_plain(const Packet& packet, BufferId buffer,
+                                           const engines::RxVerdict& window) {
+        return transport_.take_plain(packet, buffer, window);
+    }
+    void on_other_packet(const PacketEvent& event) { transport_.on_packet(event); }
     void on_scale_up(const ScaleUpEvent& event) { ep_.on_scale_up(event); }
     void on_scale_up_sent(std::uint32_t tag) { ep_.on_scale_up_sent(tag); }
     void on_fetched(FetchTag tag, Status status, std::span<const std::uint8_t> bytes) {

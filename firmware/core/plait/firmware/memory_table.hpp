@@ -30,7 +30,13 @@ class MemoryTable {
     MemoryTable(Context& context, Arena& arena)
         : slot_bits_(
               static_cast<std::uint32_t>(std::bit_width((context.config().max_memory_regions - 1) | 1U))),
-          slots_(arena.make<Slot>(context.config().max_memory_regions)) {
+          slot_mask_((std::uint64_t{1} << slot_bits_) - 1),
+          regions_(context.config().max_memory_regions),
+          slots_(arena.make<Slot>(std::size_t{1} << slot_bits_)) {
+        if (slots_.empty()) {  // no memory: there are no regions
+            slots_ = {&nothing_, 1};
+            slot_mask_ = regions_ = 0;
+        }
         reset();
     }
 
@@ -38,9 +44,10 @@ class MemoryTable {
     void reset() {
         free_head_ = free_tail_ = no_slot;
         for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-            slots_[i].used = false;
-            append_free(i);
+            if (is_used(i)) slots_[i].key ^= unused;
+            else if (slots_[i].key == 0) slots_[i].key = i ^ unused;
         }
+        for (std::uint32_t i = 0; i < regions_; ++i) append_free(i);
     }
 
     /// Registers `length` bytes (not 0) at `address` for `access`. invalid_length, out_of_range (the range
@@ -53,16 +60,17 @@ class MemoryTable {
         if (free_head_ == no_slot) return {Status::limit_exceeded};
         const std::uint32_t index = free_head_;
         Slot& slot = slots_[index];
-        free_head_ = slot.next_free;
+        free_head_ = slot.access_or_next;
         if (free_head_ == no_slot) free_tail_ = no_slot;
         const std::uint32_t last_generation = ~std::uint32_t{0} >> slot_bits_;
+        const std::uint32_t latest = slot.key >> slot_bits_;
+        const std::uint32_t generation = latest == last_generation ? 1 : latest + 1;
         slot = {.address = address,
                 .length = length,
-                .access = access,
-                .generation = slot.generation == last_generation ? 1 : slot.generation + 1,
-                .next_free = no_slot,
-                .used = true};
-        return {Status::ok, slot.generation << slot_bits_ | index};
+                .writable_length = (access & regmap::access_remote_write) != 0 ? length : 0,
+                .key = generation << slot_bits_ | index,
+                .access_or_next = access};
+        return {Status::ok, slot.key};
     }
 
     /// invalid_key when there is no such registration (any more).
@@ -70,7 +78,7 @@ class MemoryTable {
         const Slot* slot = find(key);
         if (slot == nullptr) return Status::invalid_key;
         const auto index = static_cast<std::uint32_t>(slot - slots_.data());
-        slots_[index].used = false;
+        slots_[index].key ^= unused;
         append_free(index);
         return Status::ok;
     }
@@ -82,11 +90,18 @@ class MemoryTable {
         if (length == 0) return Status::ok;
         const Slot* slot = find(key);
         if (slot == nullptr) return Status::invalid_key;
-        if ((slot->access & access_bits) != access_bits) return Status::access_denied;
-        // Offsets, not ends: an end may lie beyond 2^64.
-        if (address < slot->address) return Status::out_of_range;
+        if ((slot->access_or_next & access_bits) != access_bits) return Status::access_denied;
+        // Offsets, not ends: an end may lie beyond 2^64. That of an address before the range is larger than
+        // any in it.
         const std::uint64_t offset = address - slot->address;
-        return offset < slot->length && length <= slot->length - offset ? Status::ok : Status::out_of_range;
+        return length <= slot->length && offset <= slot->length - length ? Status::ok : Status::out_of_range;
+    }
+
+    /// The same for what a peer writes, of `length` not 0.
+    [[nodiscard]] bool may_write(std::uint64_t key, std::uint64_t address, std::uint64_t length) const {
+        const Slot& slot = slots_[key & slot_mask_];
+        return slot.key == key && length <= slot.writable_length &&
+               address - slot.address <= slot.writable_length - length;
     }
 
   private:
@@ -95,28 +110,36 @@ class MemoryTable {
     struct Slot {
         std::uint64_t address = 0;
         std::uint64_t length = 0;
-        std::uint32_t access = 0;
-        std::uint32_t generation = 0;  ///< Of the latest registration; 0 before the first.
-        std::uint32_t next_free = no_slot;
-        bool used = false;
+        std::uint64_t writable_length = 0;  ///< Of these, by peers: all or none.
+        std::uint32_t key = 0;  ///< In use, or the latest one, as of another slot: no key leads here.
+        std::uint32_t access_or_next = 0;  ///< Of the next free slot, while this one is free.
     };
+    static_assert(sizeof(Slot) == 32);
+
+    /// In the key of a free slot this bit of its number is wrong.
+    static constexpr std::uint32_t unused = 1;
+
+    [[nodiscard]] bool is_used(std::uint32_t index) const {
+        return slots_[index].key != 0 && (slots_[index].key & slot_mask_) == index;
+    }
 
     [[nodiscard]] const Slot* find(std::uint32_t key) const {
-        const std::uint32_t index = key & ((std::uint32_t{1} << slot_bits_) - 1);
-        if (index >= slots_.size()) return nullptr;
-        const Slot& slot = slots_[index];
-        return slot.used && slot.generation == key >> slot_bits_ ? &slot : nullptr;
+        const Slot& slot = slots_[key & slot_mask_];
+        return slot.key == key ? &slot : nullptr;
     }
 
     void append_free(std::uint32_t index) {
-        slots_[index].next_free = no_slot;
+        slots_[index].access_or_next = no_slot;
         if (free_tail_ == no_slot) free_head_ = index;
-        else slots_[free_tail_].next_free = index;
+        else slots_[free_tail_].access_or_next = index;
         free_tail_ = index;
     }
 
     std::uint32_t slot_bits_;
-    std::span<Slot> slots_;
+    std::uint64_t slot_mask_;
+    std::uint32_t regions_;
+    Slot nothing_;
+    std::span<Slot> slots_;  ///< A power of two: more than regions, maybe.
     std::uint32_t free_head_ = no_slot;
     std::uint32_t free_tail_ = no_slot;
 };

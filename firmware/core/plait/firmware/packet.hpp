@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <plait/regmap.hpp>
 
 namespace plait::firmware {
@@ -93,11 +94,11 @@ struct PortStatusHeader {
 /// (`rtl_models/regmap/wire.toml`).
 struct Packet {
     Opcode opcode = Opcode::mp_write;
-    std::uint8_t plane = 0;     ///< Plane it leaves or came by.
-    std::uint16_t entropy = 0;  ///< UDP source port.
     bool congestion = false;    ///< ECN: congestion experienced (received packets).
     bool trimmed = false;       ///< A switch cut it (received packets): what is behind the BTH means nothing.
     bool ack_request = false;   ///< The receiver shall acknowledge at once.
+    std::uint16_t entropy = 0;  ///< UDP source port.
+    std::uint8_t plane = 0;     ///< Plane it leaves or came by.
     std::uint16_t payload_bytes = 0;  ///< Without pad.
     std::uint32_t source_device = 0;  ///< Fabric numbers; IP addresses on the wire.
     std::uint32_t destination_device = 0;
@@ -126,6 +127,15 @@ struct Packet {
 
     constexpr Packet() : nothing{} {}
 };
+
+/// A packet of this kind that no switch has marked or cut: one comparison.
+inline bool is_untouched(const Packet& packet, Opcode opcode) {
+    static_assert(offsetof(Packet, opcode) == 0 && offsetof(Packet, ack_request) == 3);
+    std::uint32_t word = 0;
+    __builtin_memcpy(&word, std::assume_aligned<alignof(Packet)>(&packet), sizeof word);
+    if constexpr (std::endian::native == std::endian::little) return word << 8 == std::uint32_t(opcode) << 8;
+    else return word >> 8 == std::uint32_t(opcode) << 16;
+}
 
 /// Data packets take a PSN and are acknowledged; the rest (ACK, probes, port status) do not.
 constexpr bool is_data(Opcode opcode) { return opcode >= Opcode::mp_write && opcode < Opcode::mp_ack; }

@@ -85,6 +85,10 @@ class Transport {
 
     // Events.
 
+    /// A packet that needs nothing but to be placed, in a straight line: a WRITE that the window has
+    /// accepted, of a queue pair where nothing waits for it. False: nothing was done, it is for on_packet().
+    [[gnu::always_inline]] inline bool take_plain(const Packet& packet, BufferId buffer,
+                                                  const engines::RxVerdict& window);
     [[gnu::always_inline]] inline void on_packet(const PacketEvent& event);
     [[gnu::always_inline]] inline void on_transmit_credit(std::uint8_t plane);
     void on_timer(TimerId timer);
@@ -120,9 +124,9 @@ class Transport {
     static constexpr std::uint32_t min_rto_ns = 20'000;
     static constexpr std::uint32_t tries_in_limit = 4;
     static constexpr std::uint32_t ack_every_packets = 4;
-    static constexpr std::uint32_t ack_age_ns = 4'000;    ///< An arrival acknowledges what is as old as this;
-    static constexpr std::uint32_t ack_delay_ns = 8'000;  ///< the timer what no arrival did.
-    static constexpr std::uint32_t old_hole_packets = 16;
+    static constexpr std::uint32_t ack_age_ns = 4'000;   ///< An arrival acknowledges what is as old as this;
+    static constexpr std::uint32_t ack_more_ns = 4'000;  ///< the timer, so much later, what no arrival did.
+    static constexpr std::int32_t old_hole_packets = 16;
     static constexpr std::uint32_t min_backoff_ns = 2'000;
     static constexpr std::uint32_t min_probe_interval_ns = 4'000;
     static constexpr std::uint32_t max_probe_interval_ns = 100'000;
@@ -168,13 +172,17 @@ class Transport {
     [[gnu::always_inline]] inline void on_data(QueuePair& qp, const PacketEvent& event);
     [[gnu::always_inline]] inline NackReason take(QueuePair& qp, const PacketEvent& event,
                                                   std::uint64_t position);
-    [[gnu::always_inline]] inline NackReason take_write(const PacketEvent& event);
+    [[gnu::always_inline]] inline bool may_write(const Packet& packet);
+    [[gnu::always_inline]] inline void place(const Packet& packet, BufferId buffer);
     [[gnu::noinline]] NackReason take_receive(QueuePair& qp, const PacketEvent& event,
                                               std::uint64_t position);
     [[gnu::noinline]] void complete_receives(QueuePair& qp);
     void complete_receive(QueuePair& qp, const ReceiveEntry& entry, Status status);
     [[gnu::noinline, gnu::cold]] void refuse(QueuePair& qp, const PacketEvent& event, NackReason reason);
-    [[gnu::always_inline]] inline void account(QueuePair& qp, const PacketEvent& event, bool last_of_message);
+    [[gnu::always_inline]] inline void catch_up(QueuePair& qp, std::uint32_t cumulative_psn);
+    [[gnu::always_inline]] inline bool account(QueuePair& qp, std::uint32_t psn,
+                                               const engines::RxVerdict& window, bool at_once,
+                                               bool mark_changed);
     [[gnu::noinline]] void send_ack(QueuePair& qp, const Packet* cause, NackReason reason);
 
     // transport_acknowledge.hpp

@@ -104,6 +104,7 @@ template <class Context>
 void Transport<Context>::start_sending(QueuePair& qp) {
     const DeviceConfig& config = context_.config();
     qp.state = QpState::connected;
+    qp.takes_plain = true;
     qp.progress_ns = now_ns();
     qp.small_tables->acknowledged.fill(0);
     qp.congestion.reset({config.base_rtt_ns, config.planes_rate_gbps(), qp.mtu_bytes});
@@ -142,6 +143,7 @@ void Transport<Context>::fail(QueuePair& qp, Status first, std::uint32_t message
     if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qps_, qp);
     if (qp.list == QpList::failing) failing_.remove(qps_, qp);
     qp.state = QpState::error;
+    qp.takes_plain = false;
     if (first != Status::flushed) ++statistics_.qp_errors;
     hal().cancel_timer({TimerKind::qp, qp.qpn});
     qp.timer_ns = never_ns;

@@ -6,6 +6,11 @@
 
 namespace plait::firmware {
 
+/// Its payload is the last of its message.
+constexpr bool ends_message(const Packet& packet) {
+    return std::uint64_t{packet.message_offset} + packet.payload_bytes == packet.message_bytes;
+}
+
 /// Why a refused packet is counted as dropped.
 constexpr DropReason drop_reason_of(NackReason reason) {
     switch (reason) {
@@ -77,23 +82,45 @@ void Transport<Context>::on_data(QueuePair& qp, const PacketEvent& event) {
         send_ack(qp, &packet, NackReason::none);  // its acknowledgement may have been lost
         return;
     }
-    const std::int32_t distance = engines::psn_diff(packet.psn, event.window.cumulative_psn);
-    if (distance > 0)
-        statistics_.out_of_order_max =
-            std::max(statistics_.out_of_order_max, static_cast<std::uint64_t>(distance));
-    const auto ahead = static_cast<std::uint32_t>(engines::psn_diff(packet.psn, qp.expected_psn));
-    const NackReason reason = take(qp, event, qp.received + ahead);
+    const auto position = static_cast<std::uint32_t>(engines::psn_diff(packet.psn, qp.expected_psn));
+    const NackReason reason = take(qp, event, qp.received + position);
     if (reason != NackReason::none) {
         refuse(qp, event, reason);
         return;
     }
-    ++statistics_.received;
-    const auto advance =
-        static_cast<std::uint32_t>(engines::psn_diff(event.window.cumulative_psn, qp.expected_psn));
-    qp.received += advance;
-    qp.expected_psn = event.window.cumulative_psn;
-    if (qp.receives_arrived != 0 && advance != 0) complete_receives(qp);
-    account(qp, event, advance >= old_hole_packets);
+    if (qp.receives_arrived != 0) {
+        catch_up(qp, event.window.cumulative_psn);
+        if (event.window.advanced) complete_receives(qp);
+    }
+    if (packet.congestion) ++qp.since_ack_marked;
+    const bool mark_changed = packet.congestion != qp.mark_reported;
+    qp.mark_reported = packet.congestion;
+    const bool ends = packet.opcode < Opcode::mp_ep_row && ends_message(packet);
+    const bool is_complete = qp.ack_urgent && !event.window.hole;
+    const bool acknowledge =
+        account(qp, packet.psn, event.window, packet.ack_request || ends || is_complete, mark_changed);
+    qp.takes_plain =
+        qp.state == QpState::connected && !qp.mark_reported && !qp.ack_urgent && qp.receives_arrived == 0;
+    if (acknowledge) send_ack(qp, &packet, NackReason::none);
+}
+
+template <class Context>
+bool Transport<Context>::take_plain(const Packet& packet, BufferId buffer, const engines::RxVerdict& window) {
+    if (!is_untouched(packet, Opcode::mp_write) || buffer == 0) return false;
+    QueuePair& qp = qps_[packet.qpn];  // there is one: it has a window
+    if (!qp.takes_plain || !may_write(packet)) return false;
+    const bool acknowledge =
+        account(qp, packet.psn, window, packet.ack_request || ends_message(packet), false);
+    place(packet, buffer);
+    if (acknowledge) send_ack(qp, &packet, NackReason::none);
+    return true;
+}
+
+/// What the window has received in order since it was last looked at.
+template <class Context>
+void Transport<Context>::catch_up(QueuePair& qp, std::uint32_t cumulative_psn) {
+    qp.received += static_cast<std::uint32_t>(engines::psn_diff(cumulative_psn, qp.expected_psn));
+    qp.expected_psn = cumulative_psn;
 }
 
 /// Places the packet, `position` packets after the first of the connection. none: taken, its buffer too;
@@ -107,22 +134,23 @@ NackReason Transport<Context>::take(QueuePair& qp, const PacketEvent& event, std
         case Opcode::mp_ep_row: return context_.ep().on_row(event);
         case Opcode::mp_ep_partial: return context_.ep().on_partial(event);
         case Opcode::mp_ep_control: return context_.ep().on_control(event);
-        case Opcode::mp_write: return take_write(event);
+        case Opcode::mp_write:
+            if (!may_write(packet)) return NackReason::remote_access;
+            if (event.buffer != 0) place(packet, event.buffer);
+            return NackReason::none;
         default: return take_receive(qp, event, position);
     }
 }
 
+/// All of its message: it is refused before its first byte is placed, whichever packet comes first.
 template <class Context>
-NackReason Transport<Context>::take_write(const PacketEvent& event) {
-    const Packet& packet = event.packet;
-    // Of the whole message: it is refused before its first byte is placed, whichever packet comes first.
-    if (context_.memory_table().check(packet.remote_key, packet.address, packet.message_bytes,
-                                      regmap::access_remote_write) != Status::ok)
-        return NackReason::remote_access;
-    if (event.buffer == 0) return NackReason::none;
-    hal().place(event.buffer, 0U, Segment{packet.address + packet.message_offset, packet.payload_bytes},
-                true);
-    return NackReason::none;
+bool Transport<Context>::may_write(const Packet& packet) {
+    return context_.memory_table().may_write(packet.remote_key, packet.address, packet.message_bytes);
+}
+
+template <class Context>
+void Transport<Context>::place(const Packet& packet, BufferId buffer) {
+    hal().place(buffer, 0U, Segment{packet.address + packet.message_offset, packet.payload_bytes}, true);
 }
 
 /// SEND and WRITE with immediate: the packet names its receive request.
@@ -143,7 +171,8 @@ NackReason Transport<Context>::take_receive(QueuePair& qp, const PacketEvent& ev
         return NackReason::invalid_request;
     const bool is_write = packet.opcode == Opcode::mp_write_immediate;
     if (is_write) {
-        if (const NackReason reason = take_write(event); reason != NackReason::none) return reason;
+        if (!may_write(packet)) return NackReason::remote_access;
+        if (event.buffer != 0) place(packet, event.buffer);
     } else {
         const regmap::ReceiveRequest& request = entry.request;
         entry.status = packet.message_bytes > request.length
@@ -256,26 +285,28 @@ void Transport<Context>::refuse(QueuePair& qp, const PacketEvent& event, NackRea
 /// Acknowledges now, or leaves it to a later arrival or the timer. At once: every few packets, on request, at
 /// the end of a SEND or WRITE, when congestion begins or ends, when an old hole has closed (the sender's
 /// window may stand still). What asks at once while packets are missing asks again when they have come.
+/// True: acknowledge now. What asks at once while packets are missing asks again when they have come.
 template <class Context>
-void Transport<Context>::account(QueuePair& qp, const PacketEvent& event, bool old_hole_closed) {
-    const Packet& packet = event.packet;
-    const std::uint64_t now = now_ns();
-    ++qp.since_ack;
-    if (packet.congestion) ++qp.since_ack_marked;
-    const bool mark_changed = packet.congestion != qp.mark_reported;
-    qp.mark_reported = packet.congestion;
-    const bool ends_message = packet.opcode < Opcode::mp_ep_row &&
-                              packet.message_offset + packet.payload_bytes == packet.message_bytes;
-    bool at_once = packet.ack_request || ends_message;
-    if (event.window.hole) qp.ack_urgent |= at_once;
-    else if (qp.ack_urgent) at_once = true, qp.ack_urgent = false;
-    const bool is_old = qp.ack_owed_since_ns != never_ns && now - qp.ack_owed_since_ns >= ack_age_ns;
-    if (at_once || qp.since_ack >= ack_every_packets || mark_changed || old_hole_closed || is_old) {
-        send_ack(qp, &packet, NackReason::none);
-    } else if (qp.ack_owed_since_ns == never_ns) {
-        qp.ack_owed_since_ns = now;
-        arm(qp, now + ack_delay_ns);
+bool Transport<Context>::account(QueuePair& qp, std::uint32_t psn, const engines::RxVerdict& window,
+                                 bool at_once, bool mark_changed) {
+    if (at_once) [[unlikely]] {
+        qp.ack_urgent = window.hole;
+        qp.takes_plain &= !window.hole;
     }
+    if (window.cumulative_psn != psn + 1) [[unlikely]] {  // not simply the next one in order
+        const std::int32_t ahead = engines::psn_diff(psn, window.cumulative_psn);
+        if (ahead > 0 && static_cast<std::uint32_t>(ahead) > statistics_.out_of_order_max)
+            statistics_.out_of_order_max = static_cast<std::uint32_t>(ahead);
+        at_once |= ahead <= -old_hole_packets;
+    }
+    const std::uint64_t now = now_ns();
+    const bool is_first = qp.since_ack++ == 0;
+    if (at_once || mark_changed || qp.since_ack >= ack_every_packets || now >= qp.ack_at_ns) return true;
+    if (is_first) {
+        qp.ack_at_ns = now + ack_age_ns;
+        arm(qp, now + ack_age_ns + ack_more_ns);
+    }
+    return false;
 }
 
 /// `cause` is the packet just handled; nullptr when the timer asks: the sender then must not take a
@@ -286,6 +317,7 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     constexpr std::uint32_t bits_behind_cause = 96;  // neighbours on either side of it
     const engines::RxWindow& window = hal().window(qp.qpn);
     const std::uint32_t cumulative = window.next_expected();
+    catch_up(qp, cumulative);
     auto& [packet, payload] = hal().draft();
     packet.opcode = Opcode::mp_ack;
     packet.ack = AckHeader{};
@@ -307,11 +339,12 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
         ack.causing_marked = cause->congestion;
     }
     ack.marked = qp.since_ack_marked;
-    ack.acknowledged = qp.since_ack;
+    ack.acknowledged = static_cast<std::uint16_t>(qp.since_ack);
     ack.receives_posted = qp.receive_posted;
+    statistics_.received += qp.since_ack;
     qp.since_ack = 0;
     qp.since_ack_marked = 0;
-    qp.ack_owed_since_ns = never_ns;
+    qp.ack_at_ns = never_ns;
     ++statistics_.acks_sent;
     send_control(qp, packet, payload);
 }

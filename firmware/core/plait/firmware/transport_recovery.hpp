@@ -18,7 +18,7 @@ void Transport<Context>::on_timer(TimerId timer) {
 template <class Context>
 void Transport<Context>::on_qp_timer(QueuePair& qp) {
     const std::uint64_t now = now_ns();
-    if (qp.ack_owed_since_ns != never_ns && now - qp.ack_owed_since_ns >= ack_delay_ns)
+    if (qp.ack_at_ns != never_ns && now >= qp.ack_at_ns + ack_more_ns)
         send_ack(qp, nullptr, NackReason::none);
     if (now >= qp.doubt_ns) check_doubts(qp);
     find_losses(qp);
@@ -42,7 +42,7 @@ template <class Context>
 void Transport<Context>::rearm(QueuePair& qp) {
     const std::uint64_t now = now_ns();
     std::uint64_t next = std::min(qp.doubt_ns, qp.probe_ns);
-    if (qp.ack_owed_since_ns != never_ns) next = std::min(next, qp.ack_owed_since_ns + ack_delay_ns);
+    if (qp.ack_at_ns != never_ns) next = std::min(next, qp.ack_at_ns + ack_more_ns);
     if (now < qp.pause_until_ns) next = std::min(next, qp.pause_until_ns);
     if (!qp.in_flight.empty()) {
         const std::uint32_t age = age_ns(qp.packets[qp.in_flight.head]);

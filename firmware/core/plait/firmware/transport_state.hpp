@@ -23,7 +23,7 @@ struct TransportStatistics {
     std::uint64_t data_packets_sent = 0;
     std::uint64_t retransmitted = 0;              ///< Of these.
     std::uint64_t cancelled_retransmissions = 0;  ///< Acknowledged while they waited to be sent again.
-    std::uint64_t received = 0;                   ///< Data packets taken.
+    std::uint64_t received = 0;                   ///< Data packets taken and acknowledged.
     std::uint64_t duplicates = 0;
     std::uint64_t refused = 0;           ///< Data packets answered with a NACK.
     std::uint64_t out_of_order_max = 0;  ///< Greatest distance of an arriving PSN from the cumulative one.
@@ -236,11 +236,12 @@ struct alignas(64) QueuePair {
     // Receiving.
     bool mark_reported = false;  ///< The latest packet was marked.
     bool ack_urgent = false;     ///< The sender waits: acknowledge when no packet is missing.
+    bool takes_plain = false;    ///< Connected, no mark reported, no receive request waits for its message.
     std::uint8_t since_ack_marked = 0;
-    std::uint16_t since_ack = 0;     ///< Data packets since the last acknowledgement.
-    std::uint32_t expected_psn = 0;  ///< Next in order, as of the last packet taken.
-    std::uint64_t received = 0;      ///< Packets received in order.
-    std::uint64_t ack_owed_since_ns = never_ns;
+    std::uint32_t since_ack = 0;         ///< Data packets since the last acknowledgement.
+    std::uint32_t expected_psn = 0;      ///< Next in order when the window was looked at last, and
+    std::uint64_t received = 0;          ///< packets received in order until then.
+    std::uint64_t ack_at_ns = never_ns;  ///< An arrival from then on acknowledges; never_ns: nothing is owed.
     std::uint32_t receive_head = 0;      ///< Receive requests completed ...
     std::uint32_t receive_posted = 0;    ///< ... and posted.
     std::uint32_t receives_arrived = 0;  ///< Between these, those of which something arrived.

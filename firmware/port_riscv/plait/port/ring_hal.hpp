@@ -71,7 +71,8 @@ class RingHal {
         command.bytes = send_bytes;
         if (!payload.inline_bytes.empty()) {
             std::memcpy(&at + 1, payload.inline_bytes.data(), payload.inline_bytes.size());
-            command.bytes = rounded(send_bytes + static_cast<std::uint32_t>(payload.inline_bytes.size()));
+            command.bytes = static_cast<std::uint16_t>(
+                rounded(send_bytes + static_cast<std::uint32_t>(payload.inline_bytes.size())));
         }
         commit(command);
     }
@@ -236,7 +237,8 @@ class RingHal {
         make_sure_of(bytes);
         FirmwareCommand& command = next();
         command.kind = kind;
-        command.bytes = bytes;
+        command.flag = 0;
+        command.bytes = static_cast<std::uint16_t>(bytes);
         return command;
     }
 
@@ -244,8 +246,9 @@ class RingHal {
         give(reinterpret_cast<std::uint64_t>(&command) + command.bytes);
     }
     void give(std::uint64_t until) {
+        regmap::ProcessorPort& port = port_;
         std::atomic_thread_fence(std::memory_order_release);
-        std::atomic_ref(port_.command_next).store(until, std::memory_order_relaxed);
+        *static_cast<volatile std::uint64_t*>(&port.command_next) = until;  // a plain store, and one
     }
 
     void order(CommandKind kind, std::uint32_t number) {
