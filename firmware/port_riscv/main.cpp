@@ -31,6 +31,16 @@ engines::RxVerdict window_of(const FirmwareEvent& event) {
                               window_of(event), data_of(event)});
 }
 
+[[gnu::noinline]] void on_ack(Firmware& firmware, const firmware::Packet& packet) {
+    firmware.on_ack_packet(packet);
+}
+
+[[gnu::always_inline]] inline void on_any_packet(Firmware& firmware, const FirmwareEvent& event) {
+    const auto& packet = part_of<firmware::Packet>(event, regmap::event_packet_offset);
+    if (packet.opcode == regmap::Opcode::mp_ack) on_ack(firmware, packet);
+    else on_packet(firmware, event);
+}
+
 /// A plain one needs no event in one piece, no saved registers, and no call.
 [[gnu::always_inline]] inline void on_data_packet(Firmware& firmware, const FirmwareEvent& event) {
     const auto& packet = part_of<firmware::Packet>(event, regmap::event_packet_offset);
@@ -78,7 +88,7 @@ engines::RxVerdict window_of(const FirmwareEvent& event) {
                                           const FirmwareEvent& event) {
     if (event.kind == EventKind::data_packet) return on_data_packet(state.firmware, event);
     switch (event.kind) {
-        case EventKind::packet: return on_packet(state.firmware, event);
+        case EventKind::packet: return on_any_packet(state.firmware, event);
         case EventKind::transmit_credit: return on_transmit_credit(state.firmware, event);
         case EventKind::scale_up: return on_scale_up(state.firmware, event);
         case EventKind::timer: return on_timer(state.firmware, event);

@@ -36,6 +36,7 @@ class CongestionWindow {
         credit_ = 0;
         starting_ = true;
         floor_packets_ = 1;
+        set_limits();
         window_ =
             clamped(std::min<std::uint64_t>(bandwidth_delay_bytes(), initial_packets * config.mtu_bytes));
     }
@@ -43,37 +44,44 @@ class CongestionWindow {
     /// The window does not shrink below so many packets any more. 1 at first.
     constexpr void set_floor(std::uint32_t packets) {
         floor_packets_ = packets;
+        set_limits();
         set(window_);
     }
 
     [[nodiscard]] constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>(window_); }
-    [[nodiscard]] constexpr std::uint32_t smoothed_rtt_ns() const { return smoothed_rtt_ns_; }
+    [[nodiscard]] constexpr std::uint32_t smoothed_rtt_ns() const {
+        return static_cast<std::uint32_t>(smoothed_rtt_ns_);
+    }
 
     /// Round trip that few packets exceed: smoothed, plus twice the mean deviation.
-    [[nodiscard]] constexpr std::uint32_t long_rtt_ns() const { return smoothed_rtt_ns_ + 2 * deviation_ns_; }
+    [[nodiscard]] constexpr std::uint32_t long_rtt_ns() const {
+        return static_cast<std::uint32_t>(smoothed_rtt_ns_ + 2 * deviation_ns_);
+    }
 
     /// Round trip without queues.
     [[nodiscard]] constexpr std::uint32_t base_rtt_ns() const {
-        const std::uint32_t base = config_.base_rtt_ns;
-        return min_rtt_ns_ == 0 ? base : std::clamp(min_rtt_ns_, base / 2, base);
+        return static_cast<std::uint32_t>(base_rtt_ns_);
     }
 
     /// Smallest round trip seen; 0 before the first.
-    [[nodiscard]] constexpr std::uint32_t min_rtt_ns() const { return min_rtt_ns_; }
+    [[nodiscard]] constexpr std::uint32_t min_rtt_ns() const {
+        return static_cast<std::uint32_t>(min_rtt_ns_);
+    }
 
     /// `acked_bytes` arrived; `rtt_ns` is the round trip of the packet that caused the acknowledgement, 0
     /// when it cannot be told; `marked`: congestion was met.
-    constexpr void on_ack(std::uint32_t acked_bytes, std::uint32_t rtt_ns, bool marked,
+    constexpr void on_ack(std::uint64_t acked_bytes, std::uint64_t rtt_ns, bool marked,
                           std::uint64_t now_ns) {
         if (rtt_ns == 0) return;
         sample(rtt_ns, acked_bytes >= config_.mtu_bytes);
-        const std::uint64_t target = base_rtt_ns();
+        const std::uint64_t target = base_rtt_ns_;
         const std::uint64_t delay = rtt_ns > target ? rtt_ns - target : 0;
         const bool high = delay > target;
         if (marked || 2 * delay > target) starting_ = false;
         if (starting_) return grow(acked_bytes, window_);
         if (!marked && !high)
-            grow(acked_bytes, (4 * config_.mtu_bytes + window_ / 8) * (target - delay) / target);
+            grow(acked_bytes,
+                 (4 * std::uint64_t{config_.mtu_bytes} + window_ / 8) * (target - delay) / target);
         else if (!marked) grow(acked_bytes, config_.mtu_bytes);
         else if (high) shrink(now_ns);
     }
@@ -99,24 +107,34 @@ class CongestionWindow {
     static constexpr std::uint64_t initial_packets = 8;
 
     [[nodiscard]] constexpr std::uint64_t bandwidth_delay_bytes() const {
-        return std::uint64_t{config_.rate_gbps} * base_rtt_ns() / 8;
+        return config_.rate_gbps * base_rtt_ns_ / 8;
+    }
+
+    /// What follows from the smallest round trip and the floor, which seldom change.
+    constexpr void set_limits() {
+        const std::uint64_t base = config_.base_rtt_ns;
+        base_rtt_ns_ = min_rtt_ns_ == 0 ? base : std::clamp(min_rtt_ns_, base / 2, base);
+        least_ = std::uint64_t{floor_packets_} * config_.mtu_bytes;
+        most_ = std::max(least_, bandwidth_delay_bytes() * 3 / 2);
     }
 
     [[nodiscard]] constexpr std::uint64_t clamped(std::uint64_t window) const {
-        const std::uint64_t floor = std::uint64_t{floor_packets_} * config_.mtu_bytes;
-        return std::clamp(window, floor, std::max(floor, bandwidth_delay_bytes() * 3 / 2));
+        return std::clamp(window, least_, most_);
     }
 
     constexpr void set(std::uint64_t window) { window_ = clamped(window); }
 
     /// Small packets are faster: they say nothing about the round trip of data.
-    constexpr void sample(std::uint32_t rtt_ns, bool is_data) {
-        if (is_data && (min_rtt_ns_ == 0 || rtt_ns < min_rtt_ns_)) min_rtt_ns_ = rtt_ns;
-        const std::uint32_t distance =
+    constexpr void sample(std::uint64_t rtt_ns, bool is_data) {
+        if (is_data && (min_rtt_ns_ == 0 || rtt_ns < min_rtt_ns_)) [[unlikely]] {
+            min_rtt_ns_ = rtt_ns;
+            set_limits();
+        }
+        const std::uint64_t distance =
             rtt_ns > smoothed_rtt_ns_ ? rtt_ns - smoothed_rtt_ns_ : smoothed_rtt_ns_ - rtt_ns;
-        deviation_ns_ = static_cast<std::uint32_t>((std::uint64_t{deviation_ns_} * 3 + distance) / 4);
-        smoothed_rtt_ns_ = static_cast<std::uint32_t>((std::uint64_t{smoothed_rtt_ns_} * 7 + rtt_ns) / 8);
-        const std::uint32_t base = base_rtt_ns();
+        deviation_ns_ = (deviation_ns_ * 3 + distance) / 4;
+        smoothed_rtt_ns_ = (smoothed_rtt_ns_ * 7 + rtt_ns) / 8;
+        const std::uint64_t base = base_rtt_ns_;
         const std::uint64_t delay = rtt_ns > base ? rtt_ns - base : 0;
         smoothed_delay_ns_ = (smoothed_delay_ns_ * 7 + delay) / 8;
     }
@@ -130,7 +148,7 @@ class CongestionWindow {
     }
 
     constexpr void shrink(std::uint64_t now_ns) {
-        const std::uint64_t target = base_rtt_ns();
+        const std::uint64_t target = base_rtt_ns_;
         const std::uint64_t delay = smoothed_delay_ns_;
         if (delay <= target || !may_decrease(now_ns)) return;
         const std::uint64_t cut = window_ * 4 * (delay - target) / (5 * delay);
@@ -138,7 +156,7 @@ class CongestionWindow {
     }
 
     constexpr bool may_decrease(std::uint64_t now_ns) {
-        if (decreased_ && now_ns - last_decrease_ns_ < base_rtt_ns()) return false;
+        if (decreased_ && now_ns - last_decrease_ns_ < base_rtt_ns_) return false;
         decreased_ = true;
         last_decrease_ns_ = now_ns;
         return true;
@@ -149,9 +167,12 @@ class CongestionWindow {
     std::uint64_t credit_ = 0;
     std::uint64_t last_decrease_ns_ = 0;
     std::uint64_t smoothed_delay_ns_ = 0;
-    std::uint32_t min_rtt_ns_ = 0;
-    std::uint32_t smoothed_rtt_ns_ = 0;
-    std::uint32_t deviation_ns_ = 0;
+    std::uint64_t least_ = 0;  ///< Limits of the window.
+    std::uint64_t most_ = 0;
+    std::uint64_t min_rtt_ns_ = 0;
+    std::uint64_t base_rtt_ns_ = 0;
+    std::uint64_t smoothed_rtt_ns_ = 0;
+    std::uint64_t deviation_ns_ = 0;
     std::uint32_t floor_packets_ = 1;
     bool decreased_ = false;
     bool starting_ = false;  ///< No queue seen yet: the window doubles each round trip.

@@ -46,11 +46,12 @@ class Firmware {
             is_data(event.packet.opcode) && event.window.verdict == engines::Verdict::accept;
         if (!accepted || !take_plain(event.packet, event.buffer, event.window)) on_other_packet(event);
     }
-    /// The two halves of on_packet(), for one who has no event in one piece: see Transport.
+    /// The parts of on_packet(), for one who has no event in one piece: see Transport.
     [[gnu::always_inline]] bool take_plain(const Packet& packet, BufferId buffer,
                                            const engines::RxVerdict& window) {
         return transport_.take_plain(packet, buffer, window);
     }
+    void on_ack_packet(const Packet& packet) { transport_.on_ack_packet(packet); }
     void on_other_packet(const PacketEvent& event) { transport_.on_packet(event); }
     void on_scale_up(const ScaleUpEvent& event) { ep_.on_scale_up(event); }
     void on_scale_up_sent(std::uint32_t tag) { ep_.on_scale_up_sent(tag); }

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <plait/regmap.hpp>
 
 namespace plait::firmware {
@@ -132,7 +131,7 @@ struct Packet {
 inline bool is_untouched(const Packet& packet, Opcode opcode) {
     static_assert(offsetof(Packet, opcode) == 0 && offsetof(Packet, ack_request) == 3);
     std::uint32_t word = 0;
-    __builtin_memcpy(&word, std::assume_aligned<alignof(Packet)>(&packet), sizeof word);
+    __builtin_memcpy(&word, __builtin_assume_aligned(&packet, alignof(Packet)), sizeof word);
     if constexpr (std::endian::native == std::endian::little) return word << 8 == std::uint32_t(opcode) << 8;
     else return word >> 8 == std::uint32_t(opcode) << 16;
 }

@@ -90,6 +90,8 @@ class Transport {
     [[gnu::always_inline]] inline bool take_plain(const Packet& packet, BufferId buffer,
                                                   const engines::RxVerdict& window);
     [[gnu::always_inline]] inline void on_packet(const PacketEvent& event);
+    /// For an ACK, which needs no more than its header; on_packet() does it too.
+    [[gnu::always_inline]] inline void on_ack_packet(const Packet& packet);
     [[gnu::always_inline]] inline void on_transmit_credit(std::uint8_t plane);
     void on_timer(TimerId timer);
     void on_port_change(std::uint8_t plane, bool up);
@@ -146,7 +148,7 @@ class Transport {
     // transport_send.hpp
     Status check_request(const QueuePair& qp, const regmap::WorkRequest& request) const;
     void add_message(QueuePair& qp, const MessageEntry& message);
-    [[gnu::always_inline]] inline void retire_messages(QueuePair& qp);
+    [[gnu::noinline]] void retire_messages(QueuePair& qp);
     void retire_work(QueuePair& qp);
     void complete_work(QueuePair& qp, const WorkEntry& work, Status status);
     [[gnu::always_inline]] inline void make_ready(QueuePair& qp);
@@ -155,16 +157,13 @@ class Transport {
     [[gnu::always_inline]] inline QueuePair* next_sender();
     void wait_for_plane(QueuePair& qp);
     void wake(QueuePair& qp);
-    static constexpr std::uint32_t every_plane = ~0U;
-    [[gnu::always_inline]] inline std::uint32_t planes_due(QueuePair& qp);
-    [[gnu::always_inline]] inline std::optional<engines::PathChoice> choose_path(QueuePair& qp,
-                                                                                 std::uint32_t due);
     [[gnu::always_inline]] inline SendResult send_one(QueuePair& qp);
-    [[nodiscard]] std::uint32_t queued_ns(std::uint8_t plane) const;
-    [[gnu::always_inline]] inline void send_packet(QueuePair& qp, std::uint16_t number, std::uint64_t count,
-                                                   const engines::PathChoice& path);
-    [[gnu::always_inline]] inline void fill(const QueuePair& qp, const PacketEntry& entry,
-                                            std::uint64_t count, Packet& packet, Payload& payload);
+    [[nodiscard, gnu::always_inline]] inline std::uint32_t queued_ns(std::uint8_t plane) const;
+    [[gnu::always_inline]] inline PacketEntry& prepare_packet(QueuePair& qp, const MessageEntry& message);
+    [[gnu::always_inline]] inline bool asks_for_ack(QueuePair& qp, const MessageEntry& message);
+    [[gnu::always_inline]] inline void fill(const QueuePair& qp, const MessageEntry& message,
+                                            const PacketEntry& entry, std::uint64_t count, Packet& packet,
+                                            Payload& payload);
     [[gnu::always_inline]] inline void fill_work(const MessageEntry& message, const WorkEntry& work,
                                                  Packet& packet, Payload& payload);
 
@@ -187,13 +186,24 @@ class Transport {
 
     // transport_acknowledge.hpp
     [[gnu::always_inline]] inline void on_ack(QueuePair& qp, const Packet& packet);
-    [[nodiscard]] bool is_plausible(const QueuePair& qp, const Packet& packet) const;
-    std::uint32_t round_trip_ns(const QueuePair& qp, const Packet& packet, std::int64_t cause) const;
-    [[gnu::always_inline]] inline std::uint32_t take_bitmap(QueuePair& qp, const AckHeader& ack);
-    [[gnu::always_inline]] inline std::uint32_t take_cumulative(QueuePair& qp, std::uint64_t cumulative);
-    [[gnu::always_inline]] inline std::uint32_t packet_acknowledged(QueuePair& qp, std::uint64_t count);
+    [[nodiscard, gnu::always_inline]] inline bool is_plausible(const QueuePair& qp,
+                                                               const Packet& packet) const;
+    [[nodiscard, gnu::always_inline]] inline std::uint32_t round_trip_ns(const QueuePair& qp,
+                                                                         const Packet& packet,
+                                                                         std::int64_t cause) const;
+    /// What an acknowledgement confirmed.
+    struct Confirmed {
+        std::uint32_t payload_bytes = 0;
+        std::uint32_t packets = 0;
+        bool is_orderly = true;  ///< All were in flight for the first time.
+    };
+    [[gnu::noinline]] Confirmed take_bitmap(QueuePair& qp, const AckHeader& ack, Confirmed confirmed);
+    [[gnu::always_inline]] inline Confirmed take_cumulative(QueuePair& qp, std::uint64_t cumulative);
+    [[gnu::always_inline]] inline void packet_acknowledged(QueuePair& qp, std::uint32_t count,
+                                                           Confirmed& confirmed);
+    [[gnu::noinline, gnu::cold]] bool late_acknowledged(QueuePair& qp, std::uint16_t number);
     void raise_threshold(QueuePair& qp, std::uint32_t packets);
-    void message_acknowledged(QueuePair& qp, std::uint32_t slot);
+    [[gnu::noinline]] void message_acknowledged(QueuePair& qp, const MessageEntry& message);
     [[gnu::noinline, gnu::cold]] void on_nack(QueuePair& qp, NackReason reason, std::uint64_t count);
     /// Where a packet's acknowledgement is marked that came before its turn.
     [[nodiscard]] static std::uint64_t& acknowledged_word(const QueuePair& qp, std::uint64_t count) {
@@ -209,7 +219,8 @@ class Transport {
     [[nodiscard, gnu::always_inline]] inline std::uint64_t rto_ns(const QueuePair& qp) const;
     [[nodiscard]] std::uint32_t age_ns(const PacketEntry& entry) const;
     [[nodiscard]] bool is_overtaken(const QueuePair& qp, const PacketEntry& entry) const;
-    void find_losses(QueuePair& qp);
+    [[nodiscard]] std::uint16_t oldest_in_flight(QueuePair& qp);
+    [[gnu::noinline]] void find_losses(QueuePair& qp);
     void check_timeout(QueuePair& qp);
     void check_doubts(QueuePair& qp);
     [[gnu::noinline, gnu::cold]] void requeue(QueuePair& qp, std::uint16_t number);
@@ -234,10 +245,6 @@ class Transport {
     [[nodiscard]] static std::uint32_t packets_of(std::uint32_t bytes, std::uint32_t mtu_bytes) {
         return bytes == 0 ? 1 : (bytes - 1) / mtu_bytes + 1;
     }
-    [[nodiscard]] static std::uint32_t packet_bytes(const QueuePair& qp, const MessageEntry& message,
-                                                    std::uint32_t offset) {
-        return std::min<std::uint32_t>(message.length_bytes - offset, qp.mtu_bytes);
-    }
     [[nodiscard]] static std::uint32_t psn_of(const QueuePair& qp, std::uint64_t count) {
         return engines::psn_add(qp.first_psn, static_cast<std::uint32_t>(count));
     }
@@ -253,7 +260,9 @@ class Transport {
     std::array<std::uint16_t, regmap::max_planes> credits_{};
     std::uint32_t offered_planes_ = 0;  ///< Up, and with credit.
     std::uint32_t ports_up_ = 0;
+    std::uint64_t packet_ns_ = 0;  ///< Of a full packet on a plane, times 2^32.
     std::uint16_t port_sequence_ = 0;
+    bool message_done_ = false;  ///< The acknowledgement being handled was the last of a message.
     std::uint32_t last_created_ = 0;
     std::uint32_t connections_ = 0;
     unsigned depth_ = 0;

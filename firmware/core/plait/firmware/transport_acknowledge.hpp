@@ -12,9 +12,10 @@ bool Transport<Context>::is_plausible(const QueuePair& qp, const Packet& packet)
     const AckHeader& ack = packet.ack;
     const auto outstanding = static_cast<std::int64_t>(qp.next - qp.base);
     const std::uint32_t base_psn = psn_of(qp, qp.base);
-    if (!is_known(ack.reason) || ack.bitmap_words > 2) return false;
     if (engines::psn_diff(ack.cumulative_psn, base_psn) > outstanding) return false;
     if (engines::psn_diff(packet.psn, base_psn) >= outstanding) return false;
+    if (ack.reason == NackReason::none && ack.bitmap_words == 0) return true;
+    if (!is_known(ack.reason) || ack.bitmap_words > 2) return false;
     const std::int64_t first = engines::psn_diff(ack.bitmap_base, base_psn);
     for (std::uint32_t word = 0; word < ack.bitmap_words; ++word) {
         const std::int64_t end = first + 64 * word + (64 - std::countl_zero(ack.bitmap[word]));
@@ -37,26 +38,31 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     const std::uint64_t cause_count = qp.base + static_cast<std::uint64_t>(cause);
     const std::uint32_t rtt_ns = round_trip_ns(qp, packet, cause);
     if (ack.causing_marked && cause >= 0)
-        hal().spray(qp.qpn).on_ack(qp.packets[number_of(cause_count)].entropy_index, true);
+        qp.spray->on_ack(qp.packets[number_of(cause_count)].entropy_index, true);
     const std::int32_t advance = engines::psn_diff(ack.cumulative_psn, psn_of(qp, qp.base));
-    std::uint32_t bytes = 0;
+    Confirmed confirmed;
     if (advance > 0) {
         qp.progress_ns = now;
-        bytes += take_cumulative(qp, qp.base + static_cast<std::uint32_t>(advance));
+        confirmed = take_cumulative(qp, qp.base + static_cast<std::uint32_t>(advance));
     }
-    bytes += take_bitmap(qp, ack);
-    if (bytes != 0) {
+    if (ack.bitmap_words != 0) confirmed = take_bitmap(qp, ack, confirmed);
+    if (confirmed.packets != 0) {
+        const std::uint32_t bytes = confirmed.payload_bytes + confirmed.packets * overhead_bytes;
+        qp.in_flight_packets -= confirmed.packets;
+        qp.in_flight_bytes -= bytes;
         // Not by what was sent again (Karn): its answer may be to the transmission before, so the time-out is
         // still too short.
         if (rtt_ns != 0) qp.rto_backoff = 0;
         qp.refusals = 0;
         qp.cautious = false;
         qp.congestion.on_ack(bytes, rtt_ns, ack.causing_marked || ack.marked != 0, now);
-        retire_messages(qp);
+        if (message_done_) retire_messages(qp);
     }
     if (ack.reason != NackReason::none) on_nack(qp, ack.reason, cause_count);
     if (qp.state != QpState::connected) return;
-    find_losses(qp);
+    // While packets are acknowledged in the order of their departures, none was overtaken.
+    const bool is_orderly = confirmed.is_orderly && qp.acknowledged_ahead == 0 && qp.again.empty();
+    if (!is_orderly) find_losses(qp);
     make_ready(qp);
 }
 
@@ -73,16 +79,24 @@ std::uint32_t Transport<Context>::round_trip_ns(const QueuePair& qp, const Packe
 }
 
 template <class Context>
-std::uint32_t Transport<Context>::take_cumulative(QueuePair& qp, std::uint64_t cumulative) {
-    std::uint32_t bytes = 0;
-    for (; qp.base != cumulative; ++qp.base) {
-        std::uint64_t& word = acknowledged_word(qp, qp.base);
-        const std::uint64_t bit = std::uint64_t{1} << (qp.base % 64);
-        if ((word & bit) == 0) bytes += packet_acknowledged(qp, qp.base);
-        word &= ~bit;
-        qp.packets[number_of(qp.base)].state = PacketState::free;
+typename Transport<Context>::Confirmed Transport<Context>::take_cumulative(QueuePair& qp,
+                                                                           std::uint64_t cumulative) {
+    Confirmed confirmed;
+    std::uint64_t count = qp.base;
+    qp.base = cumulative;
+    for (; count != cumulative; ++count) {
+        if (qp.acknowledged_ahead != 0) {
+            std::uint64_t& word = acknowledged_word(qp, count);
+            const std::uint64_t bit = std::uint64_t{1} << (count % 64);
+            if ((word & bit) != 0) {
+                word &= ~bit;
+                --qp.acknowledged_ahead;
+                continue;
+            }
+        }
+        packet_acknowledged(qp, static_cast<std::uint32_t>(count), confirmed);
     }
-    return bytes;
+    return confirmed;
 }
 
 /// The acknowledged bits of the 64 packets from `first` packets after the base on.
@@ -96,8 +110,8 @@ std::uint64_t Transport<Context>::pending_bits(const QueuePair& qp, std::int64_t
 }
 
 template <class Context>
-std::uint32_t Transport<Context>::take_bitmap(QueuePair& qp, const AckHeader& ack) {
-    std::uint32_t bytes = 0;
+typename Transport<Context>::Confirmed Transport<Context>::take_bitmap(QueuePair& qp, const AckHeader& ack,
+                                                                       Confirmed confirmed) {
     std::int64_t first = engines::psn_diff(ack.bitmap_base, psn_of(qp, qp.base));
     for (std::uint32_t i = 0; i < ack.bitmap_words; ++i, first += 64) {
         if (first <= -64) continue;
@@ -107,40 +121,60 @@ std::uint32_t Transport<Context>::take_bitmap(QueuePair& qp, const AckHeader& ac
         for (; bits != 0; bits &= bits - 1) {
             const std::uint64_t count = qp.base + static_cast<std::uint64_t>(from + std::countr_zero(bits));
             acknowledged_word(qp, count) |= std::uint64_t{1} << (count % 64);
-            bytes += packet_acknowledged(qp, count);
+            ++qp.acknowledged_ahead;
+            packet_acknowledged(qp, static_cast<std::uint32_t>(count), confirmed);
         }
     }
-    return bytes;
+    return confirmed;
 }
 
-/// Called once a packet. Returns its bytes.
+/// Called once a packet. The caller takes what was confirmed from what is in flight.
 template <class Context>
-std::uint32_t Transport<Context>::packet_acknowledged(QueuePair& qp, std::uint64_t count) {
-    const std::uint16_t number = number_of(count);
-    PacketEntry& entry = qp.packets[number];
-    MessageEntry& message = qp.messages[entry.message];
-    const std::uint32_t bytes = packet_bytes(qp, message, entry.offset) + overhead_bytes;
-    const auto behind = static_cast<std::int32_t>(qp.acked_departure - entry.departure);
-    if (entry.state == PacketState::lost) {
-        ++statistics_.cancelled_retransmissions;
-        qp.lost.remove(qp.packets, number);
-        raise_threshold(qp, static_cast<std::uint32_t>(std::max(behind, 0)) + reordering_packets / 2);
+void Transport<Context>::packet_acknowledged(QueuePair& qp, std::uint32_t count, Confirmed& confirmed) {
+    PacketEntry& entry = qp.packets[count];
+    bool of_latest = true;
+    if (!entry.is_first_in_flight()) [[unlikely]] {
+        of_latest = late_acknowledged(qp, number_of(count));
+        confirmed.is_orderly = false;
     } else {
-        qp.in_flight.remove(qp.packets, number);
-        --qp.in_flight_by_plane[entry.plane];
-        --qp.in_flight_packets;
-        qp.in_flight_bytes -= bytes;
+        qp.spray->on_gone(entry.plane, true);
+    }
+    if (of_latest) {
+        if (static_cast<std::int32_t>(qp.acked_departure - entry.departure) < 0)
+            qp.acked_departure = entry.departure;
+        else confirmed.is_orderly = false;
     }
     entry.state = PacketState::acknowledged;
+    confirmed.payload_bytes += entry.bytes;
+    ++confirmed.packets;
+    MessageEntry& message = qp.messages[entry.message];
+    if (--message.unacknowledged == 0) message_acknowledged(qp, message);
+}
+
+/// It was sent again, or waited for that, and so is put among those in flight. True: its latest transmission
+/// is what was acknowledged.
+template <class Context>
+bool Transport<Context>::late_acknowledged(QueuePair& qp, std::uint16_t number) {
+    PacketEntry& entry = qp.packets[number];
     const bool is_first = entry.transmissions == 1;
+    auto& spray = *qp.spray;
+    if (entry.state == PacketState::lost) {
+        const auto behind = static_cast<std::int32_t>(qp.acked_departure - entry.departure);
+        ++statistics_.cancelled_retransmissions;
+        qp.lost.remove(qp.packets, number);
+        ++qp.in_flight_packets;
+        qp.in_flight_bytes += entry.bytes + overhead_bytes;
+        raise_threshold(qp, static_cast<std::uint32_t>(std::max(behind, 0)) + reordering_packets / 2);
+        if (is_first) spray.on_ack(entry.entropy_index, false);
+    } else {
+        qp.again.remove(qp.packets, number);
+        spray.on_gone(entry.plane, false);
+    }
     // An acknowledgement of an earlier transmission says nothing about the latest one: it would be too quick.
     const std::uint32_t min_rtt = qp.congestion.min_rtt_ns();
     const bool of_latest = is_first || (min_rtt != 0 && age_ns(entry) >= min_rtt);
     if (!of_latest && min_rtt != 0) raise_threshold(qp, qp.reordering_packets + reordering_packets / 2);
-    if (of_latest && behind < 0) qp.acked_departure = entry.departure;
-    if (is_first) hal().spray(qp.qpn).on_ack(entry.entropy_index, false);
-    if (--message.unacknowledged == 0) message_acknowledged(qp, entry.message);
-    return bytes;
+    return of_latest;
 }
 
 /// A packet called lost was only late: be slower to say so.
@@ -150,8 +184,8 @@ void Transport<Context>::raise_threshold(QueuePair& qp, std::uint32_t packets) {
 }
 
 template <class Context>
-void Transport<Context>::message_acknowledged(QueuePair& qp, std::uint32_t slot) {
-    const MessageEntry& message = qp.messages[slot];
+void Transport<Context>::message_acknowledged(QueuePair& qp, const MessageEntry& message) {
+    message_done_ = true;
     if (message.is_work) qp.tables->work[message.tag].done = true;
     else context_.ep().message_done(qp.qpn, message.tag, Status::ok);
 }
@@ -173,8 +207,7 @@ void Transport<Context>::on_nack(QueuePair& qp, NackReason reason, std::uint64_t
     qp.progress_ns = now_ns();
     if (reason ==
         NackReason::trimmed) {  // it may go again at once, if that leaves less under way than before
-        const std::uint32_t bytes = packet_bytes(qp, qp.messages[entry.message], entry.offset);
-        if (!qp.congestion.on_trimmed(bytes + overhead_bytes)) pause(qp, reason);
+        if (!qp.congestion.on_trimmed(entry.bytes + overhead_bytes)) pause(qp, reason);
         return;
     }
     if (reason == NackReason::no_buffer) qp.congestion.on_refusal(now_ns());

@@ -35,6 +35,7 @@ void Transport<Context>::reset() {
     waiting_ = {};
     failing_ = {};
     credits_.fill(context_.config().transmit_credits);
+    packet_ns_ = (std::uint64_t{regmap::max_mtu_bytes * 8} << 32) / context_.config().plane_rate_gbps + 1;
     ports_up_ = 0;
     for (std::uint8_t plane = 0; plane < context_.config().planes; ++plane)
         if (hal().port_up(plane)) ports_up_ |= 1U << plane;
@@ -71,6 +72,7 @@ QpCreated Transport<Context>::create_qp(const regmap::AdminRequest& request) {
         qp.tables = &tables_[qpn];
         qp.state = QpState::created;
         qp.qpn = qpn;
+        qp.spray = &hal().spray(qpn);
         qp.first_psn = derive_seed(config.seed, config.device_number, ++connections_) & engines::psn_mask;
         qp.mtu_bytes = request.mtu_bytes;
         qp.window_packets = request.window_packets;
@@ -109,11 +111,11 @@ void Transport<Context>::start_sending(QueuePair& qp) {
     qp.small_tables->acknowledged.fill(0);
     qp.congestion.reset({config.base_rtt_ns, config.planes_rate_gbps(), qp.mtu_bytes});
     hal().window_open(qp.qpn, qp.peer_device, qp.expected_psn, qp.window_packets, qp.mtu_bytes);
-    hal().spray(qp.qpn).configure({.policy = static_cast<engines::SprayPolicy>(qp.spray_policy),
-                                   .planes = config.planes,
-                                   .entropy_values = qp.entropy_values,
-                                   .seed = derive_seed(config.seed, config.device_number, qp.first_psn)});
-    qp.usable_planes = static_cast<std::uint8_t>(hal().spray(qp.qpn).usable_planes());
+    qp.spray->configure({.policy = static_cast<engines::SprayPolicy>(qp.spray_policy),
+                         .planes = config.planes,
+                         .entropy_values = qp.entropy_values,
+                         .seed = derive_seed(config.seed, config.device_number, qp.first_psn)});
+    qp.usable_planes = static_cast<std::uint8_t>(qp.spray->usable_planes());
     const std::uint32_t down = ((1U << config.planes) - 1) & ~ports_up_;
     if (down == 0) return;
     qp.announcements = announcement_count;
@@ -164,10 +166,9 @@ void Transport<Context>::fail_later(QueuePair& qp, Status status) {
 
 template <class Context>
 void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot) {
-    qp.in_flight = qp.lost = {};
-    qp.in_flight_bytes = 0;
-    qp.in_flight_by_plane = {};
-    qp.in_flight_packets = 0;
+    qp.again = qp.lost = {};
+    qp.in_flight_bytes = qp.in_flight_packets = qp.acknowledged_ahead = 0;
+    qp.spray->forget_in_flight();
     qp.base = qp.next;
     const auto& messages = qp.messages;
     auto& work_entries = qp.tables->work;

@@ -27,7 +27,16 @@ constexpr DropReason drop_reason_of(NackReason reason) {
 }
 
 template <class Context>
+void Transport<Context>::on_ack_packet(const Packet& packet) {
+    const Handler handler(*this);
+    QueuePair* qp = find(packet.qpn);
+    if (qp != nullptr && qp->state != QpState::created) on_ack(*qp, packet);
+    else hal().count_drop(DropReason::unknown_qp);
+}
+
+template <class Context>
 void Transport<Context>::on_packet(const PacketEvent& event) {
+    if (event.packet.opcode == Opcode::mp_ack) return on_ack_packet(event.packet);
     const Handler handler(*this);
     const Packet& packet = event.packet;
     QueuePair* qp = find(packet.qpn);
@@ -44,7 +53,6 @@ void Transport<Context>::on_packet(const PacketEvent& event) {
         case Opcode::mp_ep_row:
         case Opcode::mp_ep_partial:
         case Opcode::mp_ep_control: on_data(*qp, event); return;
-        case Opcode::mp_ack: on_ack(*qp, packet); return;
         case Opcode::mp_probe: on_probe(*qp, packet); return;
         case Opcode::mp_probe_reply: on_probe_reply(*qp, packet); return;
         case Opcode::mp_port_status: on_port_status(*qp, packet); return;
@@ -323,7 +331,7 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     packet.ack = AckHeader{};
     packet.psn = cause != nullptr ? cause->psn : engines::psn_add(cumulative, ~0U);
     packet.plane = control_plane(qp, cause != nullptr ? cause->plane : std::uint8_t{0});
-    packet.entropy = hal().spray(qp.qpn).path(packet.plane).entropy;
+    packet.entropy = qp.spray->path(packet.plane).entropy;
     AckHeader& ack = packet.ack;
     ack.cumulative_psn = cumulative;
     ack.reason = reason;

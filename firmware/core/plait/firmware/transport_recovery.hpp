@@ -44,8 +44,8 @@ void Transport<Context>::rearm(QueuePair& qp) {
     std::uint64_t next = std::min(qp.doubt_ns, qp.probe_ns);
     if (qp.ack_at_ns != never_ns) next = std::min(next, qp.ack_at_ns + ack_more_ns);
     if (now < qp.pause_until_ns) next = std::min(next, qp.pause_until_ns);
-    if (!qp.in_flight.empty()) {
-        const std::uint32_t age = age_ns(qp.packets[qp.in_flight.head]);
+    if (qp.in_flight_packets != 0) {
+        const std::uint32_t age = age_ns(qp.packets[oldest_in_flight(qp)]);
         const std::uint64_t rto = rto_ns(qp);
         next = std::min(next, now + (rto > age ? rto - age : 1));
     }
@@ -78,10 +78,23 @@ bool Transport<Context>::is_overtaken(const QueuePair& qp, const PacketEntry& en
     return static_cast<std::int32_t>(qp.acked_departure - entry.departure) > 0;
 }
 
+/// The one that left first; there is one.
+template <class Context>
+std::uint16_t Transport<Context>::oldest_in_flight(QueuePair& qp) {
+    qp.first_sent = std::max(qp.first_sent, qp.base);
+    while (qp.first_sent != qp.next && !qp.packets[number_of(qp.first_sent)].is_first_in_flight())
+        ++qp.first_sent;
+    if (qp.first_sent == qp.next) return qp.again.head;
+    const std::uint16_t first = number_of(qp.first_sent);
+    if (qp.again.empty()) return first;
+    const std::uint32_t later = qp.packets[qp.again.head].departure - qp.packets[first].departure;
+    return static_cast<std::int32_t>(later) < 0 ? qp.again.head : first;
+}
+
 template <class Context>
 void Transport<Context>::find_losses(QueuePair& qp) {
-    while (!qp.in_flight.empty()) {
-        const std::uint16_t oldest = qp.in_flight.head;
+    while (qp.in_flight_packets != 0) {
+        const std::uint16_t oldest = oldest_in_flight(qp);
         const PacketEntry& entry = qp.packets[oldest];
         const std::uint32_t overtaken_by = qp.acked_departure - entry.departure;
         if (!is_overtaken(qp, entry) || overtaken_by <= qp.reordering_packets) return;
@@ -105,8 +118,8 @@ void Transport<Context>::check_timeout(QueuePair& qp) {
     }
     const std::uint64_t rto = rto_ns(qp);
     bool is_silent = false;
-    while (!qp.in_flight.empty()) {
-        const std::uint16_t oldest = qp.in_flight.head;
+    while (qp.in_flight_packets != 0) {
+        const std::uint16_t oldest = oldest_in_flight(qp);
         const PacketEntry& entry = qp.packets[oldest];
         if (age_ns(entry) < rto) break;
         is_silent |= !is_overtaken(qp, entry);
@@ -123,14 +136,17 @@ void Transport<Context>::check_timeout(QueuePair& qp) {
 template <class Context>
 void Transport<Context>::check_doubts(QueuePair& qp) {
     const auto since = static_cast<std::uint32_t>(now_ns() - qp.doubt_before_ns);
-    std::uint16_t number = qp.in_flight.head;
-    while (number != PacketList::none) {
+    const auto doubt = [&](std::uint16_t number) {
         const PacketEntry& entry = qp.packets[number];
-        const std::uint16_t next = entry.next;
-        if ((qp.doubtful_planes >> entry.plane & 1) != 0 && age_ns(entry) >= since) {
-            ++statistics_.losses;
-            requeue(qp, number);
-        }
+        if ((qp.doubtful_planes >> entry.plane & 1) == 0 || age_ns(entry) < since) return;
+        ++statistics_.losses;
+        requeue(qp, number);
+    };
+    for (std::uint64_t count = qp.base; count != qp.next; ++count)
+        if (qp.packets[number_of(count)].is_first_in_flight()) doubt(number_of(count));
+    for (std::uint16_t number = qp.again.head; number != PacketList::none;) {
+        const std::uint16_t next = qp.packets[number].next;
+        doubt(number);
         number = next;
     }
     qp.doubt_ns = never_ns;
@@ -141,10 +157,10 @@ void Transport<Context>::check_doubts(QueuePair& qp) {
 template <class Context>
 void Transport<Context>::requeue(QueuePair& qp, std::uint16_t number) {
     PacketEntry& entry = qp.packets[number];
-    qp.in_flight.remove(qp.packets, number);
-    --qp.in_flight_by_plane[qp.packets[number].plane];
+    if (entry.transmissions != 1) qp.again.remove(qp.packets, number);
+    qp.spray->on_gone(entry.plane, false);
     --qp.in_flight_packets;
-    qp.in_flight_bytes -= packet_bytes(qp, qp.messages[entry.message], entry.offset) + overhead_bytes;
+    qp.in_flight_bytes -= entry.bytes + overhead_bytes;
     entry.state = PacketState::lost;
     qp.lost.push_back(qp.packets, number);
 }
@@ -154,7 +170,7 @@ void Transport<Context>::packet_lost(QueuePair& qp, std::uint16_t number) {
     const PacketEntry& entry = qp.packets[number];
     ++statistics_.losses;
     requeue(qp, number);
-    auto& spray = hal().spray(qp.qpn);
+    auto& spray = *qp.spray;
     if ((spray.usable_planes() >> entry.plane & 1) == 0) return;
     spray.on_loss(entry.entropy_index);
     if (spray.plane_suspect(entry.plane)) {

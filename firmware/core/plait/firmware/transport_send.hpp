@@ -121,6 +121,7 @@ void Transport<Context>::add_message(QueuePair& qp, const MessageEntry& message)
 /// Gives the slots of acknowledged messages back, and tells who waits for them.
 template <class Context>
 void Transport<Context>::retire_messages(QueuePair& qp) {
+    message_done_ = false;
     while (qp.message_head != qp.message_tail && qp.messages[qp.message_head].unacknowledged == 0)
         ++qp.message_head;
     retire_work(qp);
@@ -175,10 +176,13 @@ void Transport<Context>::make_ready(QueuePair& qp) {
 template <class Context>
 void Transport<Context>::pump() {
     while (offered_planes_ != 0) {
+        hal().begin_send();
         QueuePair* qp = next_sender();
         if (qp == nullptr) return;
         switch (send_one(*qp)) {
-            case SendResult::sent: make_ready(*qp); break;
+            case SendResult::sent:
+                if (has_packet(*qp)) ready_.push_back(qps_, *qp);
+                break;
             case SendResult::no_plane: wait_for_plane(*qp); break;
             case SendResult::blocked: break;
         }
@@ -220,47 +224,8 @@ void Transport<Context>::on_transmit_credit(std::uint8_t plane) {
     if (!waiting.empty()) ready_.take_all(qps_, waiting);
 }
 
-/// Planes whose turn it is. A queue pair with few packets in flight keeps its planes even in bytes, and waits
-/// for the one that is behind: many such senders meet at a receiver, and if each took what is free, its
-/// planes would be loaded by chance. One with many may take any plane.
-template <class Context>
-std::uint32_t Transport<Context>::planes_due(QueuePair& qp) {
-    constexpr std::uint32_t few_on_a_plane = 2;
-    qp.awaited_plane = any_plane;
-    if (qp.spray_policy != regmap::SprayPolicy::spray) return every_plane;
-    const std::uint32_t usable = qp.usable_planes & ports_up_;
-    if (usable == 0 || qp.in_flight_packets > few_on_a_plane * engines::count_bits(usable))
-        return every_plane;
-    const std::uint32_t due = qp.balance.behind(usable);
-    if ((due & offered_planes_) == 0) qp.awaited_plane = static_cast<std::uint8_t>(engines::lowest_bit(due));
-    return due;
-}
-
-/// Where every plane is due, the one with the fewest packets of this queue pair in flight: where a queue is
-/// long they stay longer, and the congestion window alone would not tell a long queue on one plane from short
-/// ones on all.
-template <class Context>
-std::optional<engines::PathChoice> Transport<Context>::choose_path(QueuePair& qp, std::uint32_t due) {
-    auto& spray = hal().spray(qp.qpn);
-    if (qp.spray_policy != regmap::SprayPolicy::spray) return spray.choose(offered_planes_);
-    if (due != every_plane) {
-        if (const auto path = spray.choose(due & offered_planes_)) return path;
-    }
-    qp.balance.forget();
-    std::uint32_t least = 0;
-    std::uint32_t fewest = ~0U;
-    for (std::uint32_t left = offered_planes_ & qp.usable_planes; left != 0; left &= left - 1) {
-        const std::uint32_t count = qp.in_flight_by_plane[engines::lowest_bit(left)];
-        if (count < fewest) least = 0;
-        if (count <= fewest) least |= left & (~left + 1);
-        fewest = std::min(fewest, count);
-    }
-    return spray.choose(least);
-}
-
 template <class Context>
 typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& qp) {
-    hal().begin_send();
     const std::uint64_t now = now_ns();
     if (now < qp.pause_until_ns) {
         arm(qp, qp.pause_until_ns);
@@ -269,97 +234,102 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     const bool again = !qp.lost.empty();
     if (!again && (qp.message_cursor == qp.message_tail || qp.next - qp.base >= qp.window_packets))
         return SendResult::blocked;
-    const std::uint32_t due = planes_due(qp);
-    if ((due & offered_planes_) == 0) return SendResult::no_plane;
-    if (!again)
-        qp.packets.prepare(static_cast<std::uint32_t>(qp.base), static_cast<std::uint32_t>(qp.next),
-                           qp.small_tables->packets, qp.tables->packets);
-    const std::uint16_t number = again ? qp.lost.head : number_of(qp.next);
-    PacketEntry& entry = qp.packets[number];
-    if (!again) {
-        entry.message = static_cast<std::uint8_t>(qp.message_cursor % message_ring);
-        entry.offset = qp.cursor_offset;
-        entry.transmissions = 0;
+    auto& spray = *qp.spray;
+    const std::uint32_t due = spray.planes_due(ports_up_);
+    if ((due & offered_planes_) == 0) {
+        qp.awaited_plane = static_cast<std::uint8_t>(engines::lowest_bit(due));
+        return SendResult::no_plane;
     }
-    const MessageEntry& message = qp.messages[entry.message];
-    const std::uint32_t bytes = packet_bytes(qp, message, entry.offset);
-    const bool window_full = qp.in_flight_bytes + bytes + overhead_bytes > qp.congestion.bytes();
-    if (!qp.in_flight.empty() && (qp.cautious || window_full)) return SendResult::blocked;
+    const std::uint16_t number = again ? qp.lost.head : number_of(qp.next);
+    const MessageEntry& message = qp.messages[again ? qp.packets[number].message : qp.message_cursor];
+    PacketEntry& entry = again ? qp.packets[number] : prepare_packet(qp, message);
+    const std::uint32_t bytes = entry.bytes + overhead_bytes;
+    const bool window_full = qp.in_flight_bytes + bytes > qp.congestion.bytes();
+    if (qp.in_flight_packets != 0 && (qp.cautious || window_full)) return SendResult::blocked;
+    const auto path = spray.choose_due(due, offered_planes_, bytes);
+    if (!path) {
+        qp.awaited_plane = any_plane;
+        return SendResult::no_plane;
+    }
 
-    const auto path = choose_path(qp, due);
-    if (!path) return SendResult::no_plane;
     std::uint64_t count = qp.next;
     if (again) {
         qp.lost.remove(qp.packets, number);
+        qp.again.push_back(qp.packets, number);
+        ++statistics_.retransmitted;
+        if (entry.transmissions != 0xff) ++entry.transmissions;
         count =
             qp.base + static_cast<std::uint16_t>(number - number_of(qp.base)) % regmap::max_window_packets;
     } else {
         ++qp.next;
         statistics_.window_high_water = std::max(statistics_.window_high_water, qp.next - qp.base);
-        qp.cursor_offset += bytes;
+        qp.cursor_offset += entry.bytes;
         if (qp.cursor_offset == message.length_bytes) {
             qp.cursor_offset = 0;
             ++qp.message_cursor;
         }
     }
-    send_packet(qp, number, count, *path);
+    entry.sent_ns = static_cast<std::uint32_t>(now) + queued_ns(path->plane);
+    entry.departure = ++qp.departures;
+    entry.entropy_index = path->entropy_index;
+    entry.plane = path->plane;
+    entry.state = PacketState::in_flight;
+    ++qp.in_flight_packets;
+    qp.in_flight_bytes += bytes;
+    if (--credits_[path->plane] == 0) offered_planes_ &= ~(1U << path->plane);
+    ++statistics_.data_packets_sent;
+
+    auto& [packet, payload] = hal().draft();
+    packet.plane = path->plane;
+    packet.entropy = path->entropy;
+    packet.payload_bytes = entry.bytes;
+    packet.ack_request = asks_for_ack(qp, message);
+    fill(qp, message, entry, count, packet, payload);
+    hal().send(packet, payload);
+    if (qp.timer_ns > now + min_rto_ns) arm(qp, now + rto_ns(qp));
     return SendResult::sent;
 }
 
-/// How long packets given to the plane before will keep its port: no sign of congestion, so not part of the
-/// round trip.
+/// The next new packet's entry: the next piece of the message at the cursor.
 template <class Context>
-std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
-    constexpr std::uint32_t packet_bits = regmap::max_mtu_bytes * 8;
-    const auto ahead = static_cast<std::uint32_t>(context_.config().transmit_credits - credits_[plane]);
-    return ahead * packet_bits / context_.config().plane_rate_gbps;
+PacketEntry& Transport<Context>::prepare_packet(QueuePair& qp, const MessageEntry& message) {
+    qp.packets.prepare(static_cast<std::uint32_t>(qp.base), static_cast<std::uint32_t>(qp.next),
+                       qp.small_tables->packets, qp.tables->packets);
+    PacketEntry& entry = qp.packets[number_of(qp.next)];
+    entry.message = static_cast<std::uint8_t>(qp.message_cursor % message_ring);
+    entry.offset = qp.cursor_offset;
+    entry.transmissions = 1;
+    const std::uint32_t left = message.length_bytes - qp.cursor_offset;
+    entry.bytes = static_cast<std::uint16_t>(std::min<std::uint32_t>(left, qp.mtu_bytes));
+    return entry;
 }
 
+/// The receiver gathers acknowledgements; it must not gather when nothing more comes before one.
 template <class Context>
-void Transport<Context>::send_packet(QueuePair& qp, std::uint16_t number, std::uint64_t count,
-                                     const engines::PathChoice& path) {
-    const std::uint64_t now = now_ns();
-    PacketEntry& entry = qp.packets[number];
-    const std::uint32_t bytes = packet_bytes(qp, qp.messages[entry.message], entry.offset);
-    entry.sent_ns = static_cast<std::uint32_t>(now + queued_ns(path.plane));
-    entry.departure = ++qp.departures;
-    entry.entropy_index = path.entropy_index;
-    entry.plane = path.plane;
-    entry.state = PacketState::in_flight;
-    if (entry.transmissions != 0) ++statistics_.retransmitted;
-    if (entry.transmissions != 0xff) ++entry.transmissions;
-    qp.in_flight.push_back(qp.packets, number);
-    ++qp.in_flight_by_plane[path.plane];
-    ++qp.in_flight_packets;
-    qp.balance.sent(path.plane, bytes + overhead_bytes);
-    qp.in_flight_bytes += bytes + overhead_bytes;
-
-    auto& [packet, payload] = hal().draft();
-    packet.plane = path.plane;
-    packet.entropy = path.entropy;
-    packet.payload_bytes = static_cast<std::uint16_t>(bytes);
-    // The receiver gathers acknowledgements; it must not gather when nothing more comes before one.
+bool Transport<Context>::asks_for_ack(QueuePair& qp, const MessageEntry& message) {
     const std::uint32_t window = qp.congestion.bytes();
     const bool is_full = qp.in_flight_bytes + qp.mtu_bytes + overhead_bytes > window;
     // In a window of three and more every other packet will do, counted from the last one that asked: a burst
     // that fills the window must not end without a request.
     const bool is_due = window < 3U * qp.mtu_bytes || qp.departures - qp.requested_departure >= 2;
-    const bool is_awaited = qp.messages[entry.message].opcode != Opcode::mp_ep_partial;
-    packet.ack_request = (is_awaited && !has_packet(qp)) || qp.cautious || qp.rto_backoff != 0 ||
-                         qp.next - qp.base >= qp.window_packets ||
-                         (is_full && window < 8U * qp.mtu_bytes && is_due);
-    if (packet.ack_request) qp.requested_departure = qp.departures;
-    fill(qp, entry, count, packet, payload);
-    if (--credits_[path.plane] == 0) offered_planes_ &= ~(1U << path.plane);
-    ++statistics_.data_packets_sent;
-    hal().send(packet, payload);
-    arm(qp, now + rto_ns(qp));
+    const bool is_awaited = message.opcode != Opcode::mp_ep_partial;
+    const bool asks = (is_full && window < 8U * qp.mtu_bytes && is_due) || (is_awaited && !has_packet(qp)) ||
+                      qp.cautious || qp.rto_backoff != 0 || qp.next - qp.base >= qp.window_packets;
+    if (asks) qp.requested_departure = qp.departures;
+    return asks;
+}
+
+/// How long packets given to the plane before will keep its port: no sign of congestion, so not part of the
+/// round trip. The product with the reciprocal is exact for less than 2^22 bits.
+template <class Context>
+std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
+    const auto ahead = static_cast<std::uint32_t>(context_.config().transmit_credits - credits_[plane]);
+    return static_cast<std::uint32_t>(ahead * packet_ns_ >> 32);
 }
 
 template <class Context>
-void Transport<Context>::fill(const QueuePair& qp, const PacketEntry& entry, std::uint64_t count,
-                              Packet& packet, Payload& payload) {
-    const MessageEntry& message = qp.messages[entry.message];
+void Transport<Context>::fill(const QueuePair& qp, const MessageEntry& message, const PacketEntry& entry,
+                              std::uint64_t count, Packet& packet, Payload& payload) {
     const std::uint32_t behind_head = (entry.message - qp.message_head) % message_ring;
     packet.opcode = message.opcode;
     packet.source_device = context_.config().device_number;
@@ -388,7 +358,8 @@ void Transport<Context>::fill_work(const MessageEntry& message, const WorkEntry&
     if ((request.flags & regmap::request_inline) != 0) {
         payload.inline_bytes = {request.inline_data, packet.payload_bytes};
     } else {
-        payload.segments[0] = {request.local_address + packet.message_offset, packet.payload_bytes};
+        payload.segments[0].address = request.local_address + packet.message_offset;
+        payload.segments[0].length = packet.payload_bytes;
         payload.segment_count = 1;
     }
 }

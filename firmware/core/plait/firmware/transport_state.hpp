@@ -4,9 +4,9 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <plait/engines/spray.hpp>
 #include <plait/firmware/commands.hpp>
 #include <plait/firmware/congestion.hpp>
-#include <plait/firmware/plane_balance.hpp>
 #include <plait/regmap.hpp>
 #include <span>
 
@@ -86,8 +86,9 @@ class EntryRing {
     std::uint32_t mask_ = 0;
 };
 
-/// A PSN inside the send window, in one of two lists: in flight (in order of departure), or waiting to be
-/// sent again.
+/// A PSN inside the send window. In flight for the first time it is in no list: such packets left in the
+/// order of their numbers. The others are in one of two: in flight again (in order of departure), or waiting
+/// for it.
 struct PacketEntry {
     std::uint32_t offset;     ///< Of its payload in the message, bytes.
     std::uint32_t sent_ns;    ///< Low 32 bits of the time of its latest departure.
@@ -95,10 +96,15 @@ struct PacketEntry {
     std::uint16_t next;
     std::uint16_t previous;
     std::uint16_t entropy_index;
+    std::uint16_t bytes;   ///< Of its payload.
     std::uint8_t message;  ///< Slot in the message ring.
     std::uint8_t plane;
     std::uint8_t transmissions;  ///< Stops at 255.
     PacketState state;
+
+    [[nodiscard]] bool is_first_in_flight() const {
+        return state == PacketState::in_flight && transmissions == 1;
+    }
 };
 static_assert(sizeof(PacketEntry) <= 24);
 
@@ -201,13 +207,14 @@ struct alignas(64) QueuePair {
     std::uint64_t base = 0;  ///< Oldest unacknowledged packet.
     std::uint64_t next = 0;  ///< Next new packet.
     std::uint64_t pause_until_ns = 0;
-    PacketList in_flight;
+    PacketList again;  ///< In flight, not for the first time.
     PacketList lost;
     std::uint32_t in_flight_bytes = 0;
     std::uint32_t message_head = 0;    ///< Message numbers: oldest unacknowledged,
     std::uint32_t message_cursor = 0;  ///< being cut into packets,
     std::uint32_t message_tail = 0;    ///< next.
 
+    engines::SpraySelector* spray = nullptr;
     PacketRing packets;                 ///< Those that are not acknowledged,
     MessageRing messages;               ///< and theirs.
     std::uint64_t timer_ns = never_ns;  ///< What the timer of the queue pair is set to; never_ns: it is not.
@@ -218,10 +225,10 @@ struct alignas(64) QueuePair {
     std::uint32_t peer_device = 0;
     std::uint32_t peer_qpn = 0;
 
-    PlaneBalance balance;
+    std::uint64_t first_sent = 0;  ///< None before it is in flight for the first time.
     std::uint32_t in_flight_packets = 0;
-    std::array<std::uint16_t, regmap::max_planes> in_flight_by_plane{};
-    std::uint32_t acked_departure = 0;  ///< Latest departure known to have arrived.
+    std::uint32_t acknowledged_ahead = 0;  ///< Packets acknowledged before their turn.
+    std::uint32_t acked_departure = 0;     ///< Latest departure known to have arrived.
     std::uint32_t reordering_packets = 0;
     std::uint64_t progress_ns = 0;  ///< The peer last showed that it lives, or the first request came.
     std::uint16_t mtu_bytes = 0;
@@ -273,8 +280,12 @@ inline constexpr std::size_t qp_memory_bytes = sizeof(QueuePair) + sizeof(QpSmal
 
 /// Brings a queue pair into the cache that will be looked at soon and has waited in none.
 inline void expect(const QueuePair& qp) {
+#ifdef __riscv  // RV64GC has nothing for it
+    (void)qp;
+#else
     for (std::size_t line = 0; line < 5; ++line)
         __builtin_prefetch(reinterpret_cast<const std::byte*>(&qp) + 64 * line);
+#endif
 }
 
 /// A first-in first-out list of queue pairs, linked through QueuePair::link. A queue pair is in one list at

@@ -8,36 +8,11 @@
 #include <optional>
 #include <plait/engines/bits.hpp>
 #include <plait/engines/engine_call.hpp>
+#include <plait/engines/plane_balance.hpp>
+#include <plait/engines/spray_types.hpp>
 #include <plait/regmap.hpp>
 
 namespace plait::engines {
-
-enum class SprayPolicy : uint8_t {
-    spray,  ///< any offered plane in turn, then the plane's entropy values in turn; reacts to ECN and loss
-    round_robin,  ///< strict rotation over all entropy values, waits for their plane; reacts to loss only
-    single_path,  ///< one entropy value until it fails
-};
-
-enum class EntropyState : uint8_t {
-    good,
-    skip,         ///< met congestion: sits out one rotation
-    assumed_bad,  ///< lost a packet silently: out until a probe returns
-    denied,       ///< forbidden by management: never used
-};
-
-struct SprayConfig {
-    SprayPolicy policy = SprayPolicy::spray;
-    uint32_t planes = 1;          ///< 1..8
-    uint32_t entropy_values = 1;  ///< 1..256, a multiple of planes
-    uint32_t seed = 0;            ///< differs by QP, so that QPs do not collide on the same paths
-    uint32_t suspect_losses = 4;  ///< consecutive losses that make a plane suspect, at least 1
-};
-
-struct PathChoice {
-    uint16_t entropy_index;  ///< comes back in the feedback
-    uint16_t entropy;        ///< UDP source port, 0xC000..0xFFFF
-    uint8_t plane;
-};
 
 /// Chooses path (plane and entropy value) for each packet of one QP at the moment it leaves.
 ///
@@ -79,6 +54,54 @@ class alignas(64) SpraySelector {
             case SprayPolicy::single_path: return choose_single(offered_planes);
         }
         return std::nullopt;
+    }
+
+    /// Planes whose turn it is, of those in `up`. A queue pair with few packets in flight keeps its planes
+    /// even in bytes, and waits for the one that is behind: many such senders meet at a receiver, and if each
+    /// took what is free, its planes would be loaded by chance. One with many may take any plane.
+    PLAIT_ENGINE_CALL constexpr uint32_t planes_due(uint32_t up) {
+        constexpr uint32_t few_on_a_plane = 2;
+        const uint32_t usable = usable_planes() & up;
+        if (config_.policy != SprayPolicy::spray || usable == 0 ||
+            in_flight_ > few_on_a_plane * count_bits(usable))
+            return every_plane;
+        return balance_.behind(usable);
+    }
+
+    /// As choose(), for a packet of `bytes` that then is in flight: on one of the planes that are due. Where
+    /// all are, on the one with the fewest packets of this queue pair in flight: where a queue is long they
+    /// stay longer, and the congestion window alone would not tell a long queue on one plane from short ones
+    /// on all.
+    PLAIT_ENGINE_CALL constexpr std::optional<PathChoice> choose_due(uint32_t due, uint32_t offered,
+                                                                     uint32_t bytes) {
+        std::optional<PathChoice> path;
+        if (config_.policy != SprayPolicy::spray) {
+            path = choose(offered);
+        } else {
+            if (due != every_plane) path = choose_sprayed(due & offered);
+            if (!path) {
+                balance_.forget();
+                path = choose_sprayed(least_in_flight(offered & usable_planes()));
+            }
+        }
+        if (!path) return path;
+        ++planes_[path->plane].in_flight;
+        ++in_flight_;
+        balance_.sent(path->plane, bytes);
+        return path;
+    }
+
+    /// A packet of choose_due() on this plane has `arrived`, or it counts as lost.
+    PLAIT_ENGINE_CALL constexpr void on_gone(uint32_t plane, bool arrived) {
+        --planes_[plane].in_flight;
+        --in_flight_;
+        if (arrived) planes_[plane].losses = 0;
+    }
+
+    /// Nothing is in flight any more.
+    constexpr void forget_in_flight() {
+        for (Plane& plane : planes_) plane.in_flight = 0;
+        in_flight_ = 0;
     }
 
     /// A packet on this value was acknowledged: its plane is alive, but congested if `ecn_marked`. A value
@@ -181,7 +204,8 @@ class alignas(64) SpraySelector {
         uint32_t key = 0;     // of the entropy values
         uint16_t failed = 0;  // values assumed bad
         uint16_t denied = 0;
-        uint8_t cursor = 0;  // position of the next value
+        uint16_t in_flight = 0;  // packets of choose_due()
+        uint8_t cursor = 0;      // position of the next value
     };
 
     constexpr uint32_t all_planes() const { return (1u << config_.planes) - 1; }
@@ -216,6 +240,18 @@ class alignas(64) SpraySelector {
             candidates &= ~(1u << plane);
         }
         return least_recently_failed(with_failed);
+    }
+
+    constexpr uint32_t least_in_flight(uint32_t planes) const {
+        uint32_t least = 0;
+        uint32_t fewest = ~0u;
+        for (uint32_t left = planes; left != 0; left &= left - 1) {
+            const uint32_t count = planes_[lowest_bit(left)].in_flight;
+            if (count < fewest) least = 0;
+            if (count <= fewest) least |= left & (~left + 1);
+            fewest = std::min(fewest, count);
+        }
+        return least;
     }
 
     constexpr std::optional<PathChoice> choose_in_rotation(uint32_t offered) {
@@ -340,7 +376,9 @@ class alignas(64) SpraySelector {
     uint32_t reciprocal_ = 65537;
     uint32_t excluded_ = 0;    // planes
     uint32_t last_plane_ = 0;  // spray: plane used last
+    uint32_t in_flight_ = 0;
     std::array<Plane, regmap::max_planes> planes_{};
+    PlaneBalance balance_;
     std::array<uint8_t, regmap::max_entropy_values / 4> states_{};
     uint32_t rotation_ = 0;     // round_robin: index of the next value
     uint32_t single_ = 0;       // single_path: index of the value

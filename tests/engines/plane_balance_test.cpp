@@ -6,9 +6,9 @@
 #include <array>
 #include <bit>
 
-#include <plait/firmware/plane_balance.hpp>
+#include <plait/engines/plane_balance.hpp>
 
-namespace plait::firmware {
+namespace plait::engines {
 namespace {
 
 TEST(PlaneBalance, AllAreBehindAtFirst) {
@@ -57,4 +57,4 @@ TEST(PlaneBalance, APlaneThatReturnsHasNothingToCatchUpWith) {
 }
 
 }  // namespace
-}  // namespace plait::firmware
+}  // namespace plait::engines
