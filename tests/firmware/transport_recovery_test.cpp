@@ -47,8 +47,7 @@ TEST(TransportRecovery, ATailLossWaitsForTheTimeoutAndNoLonger) {
     EXPECT_LT(network.now_ns, 136'000U);
 }
 
-// A round trip of which no packet was sent just once would never be measured: the time-out stays backed off
-// until one is.
+// Where every packet is sent again before its answer comes, no round trip can be measured.
 TEST(TransportRecovery, AMuchLongerRoundTripThanAssumedIsLearnt) {
     constexpr std::uint32_t bytes = 4 << 20;
     Network network({.latency_ns = 400'000});

@@ -81,7 +81,7 @@ void give_what_is_drawn(regmap::ProcessorPort& port, std::uint64_t seed) {
         return drawn >> (drawn % 64);
     };
     for (int i = 0; i < 40; ++i) {
-        const auto bytes = static_cast<std::uint32_t>(32 * (1 + draw() % 20));
+        const auto bytes = static_cast<std::uint16_t>(32 * (1 + draw() % 20));
         if (port.command_next + bytes + 32 > port.commands + regmap::command_ring_bytes) break;
         auto& command = *reinterpret_cast<FirmwareCommand*>(port.command_next);
         auto* const words = reinterpret_cast<std::uint64_t*>(&command);

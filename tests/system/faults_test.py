@@ -55,7 +55,7 @@ class Faults(unittest.TestCase):
         table = "[device.instructions]\n" + "".join(f"{kind} = {count}\n" for kind, count in slow.items())
         scenario = EP.format(impairment="", faults="").replace("hidden = 1024", "hidden = 7168") + table
         run = self.all_right(scenario)["runs"][0]
-        self.assertLess(run["counters"]["retransmitted"], run["counters"]["data_packets_sent"] / 20)
+        self.assertLess(run["counters"]["retransmitted"], run["counters"]["data_packets_sent"] / 10)
 
     def nothing_is_lost(self, scenario):
         for impairment, reasons in IMPAIRMENTS.items():

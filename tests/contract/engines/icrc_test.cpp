@@ -5,7 +5,7 @@
 #include <random>
 
 #include "../../engines/seed.hpp"
-#include "../wire/samples.hpp"
+#include "../../wire/samples.hpp"
 #include "icrc_backends.hpp"
 
 namespace plait::contract {

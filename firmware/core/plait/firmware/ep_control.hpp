@@ -279,8 +279,8 @@ class EpControl {
                     std::span<const std::uint8_t> bytes) {
         PeerState& peer = handle.peer[rank];
         std::uint32_t contributions = 0;
-        if (bytes.size() != ControlPayload::ready_bytes) return false;
-        std::memcpy(&contributions, bytes.data(), ControlPayload::ready_bytes);
+        if (bytes.size() != ControlPayload::ready_bytes(group)) return false;
+        if (!bytes.empty()) std::memcpy(&contributions, bytes.data(), sizeof contributions);
         if (contributions > handle.parts_placed.size()) return false;
         if (control.call == 0 || control.call > static_cast<std::uint8_t>(CallKind::combine)) return false;
         if (control.value > std::max(handle.rows.size(), handle.entry_rows.size())) return false;

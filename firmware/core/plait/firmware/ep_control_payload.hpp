@@ -12,12 +12,15 @@ namespace plait::firmware {
 /// Payloads of counts, ready and abort. Those of a credit are CreditWeights'; the others have none.
 class ControlPayload {
   public:
-    static constexpr std::uint32_t ready_bytes = sizeof(std::uint32_t);
+    /// Calls of low latency are too short for a pace, so nothing is said that it would be made of.
+    static std::uint32_t ready_bytes(const EpGroup& group) {
+        return group.is_low_latency() ? 0 : sizeof(std::uint32_t);
+    }
 
-    static constexpr std::uint32_t bytes(const EpGroup& group, regmap::EpControlKind kind) {
+    static std::uint32_t bytes(const EpGroup& group, regmap::EpControlKind kind) {
         switch (kind) {
             case regmap::EpControlKind::counts: return counts_bytes(group.parameters);
-            case regmap::EpControlKind::ready: return ready_bytes;
+            case regmap::EpControlKind::ready: return ready_bytes(group);
             case regmap::EpControlKind::abort: return sizeof(RankMask);
             default: return 0;
         }

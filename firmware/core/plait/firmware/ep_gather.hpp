@@ -11,6 +11,11 @@
 
 namespace plait::firmware {
 
+/// The device of the node that the contribution at `position` comes from.
+constexpr std::uint32_t local_at(std::uint64_t locals, std::uint32_t position) {
+    return static_cast<std::uint32_t>(locals >> (4 * position)) & 0xfU;
+}
+
 /// `Core` is Ep<Context>.
 template <class Core>
 class EpGather {

@@ -186,8 +186,8 @@ struct EpHandle {
     std::uint32_t pieces_in_order = 0;  ///< Of the top-k lists: all before this one have been read,
     std::uint32_t tokens_routed = 0;    ///< so that so many tokens have rows,
     std::uint32_t rows_entered = 0;     ///< and so many rows an entry.
+    bool rows_known = false;            ///< All tokens of the call are routed.
     std::uint32_t fetches_left = 0;
-    bool rows_known = false;                ///< The tokens of the call are routed.
     bool sends_weights = false;             ///< Combine: credits carry this rank's weights.
     std::uint8_t biases = 0;                ///< Combine: rows that begin a token's sum,
     std::uint8_t bias_room = 0;             ///< and what those of a part take, see bias_room().
@@ -201,8 +201,7 @@ struct EpHandle {
     std::uint32_t most_contributions = 0;  ///< and of the rank that receives most.
     EpPace pace;                           ///< Of the call in progress,
     std::uint32_t rows_released = 0;       ///< dispatch: rows that may go.
-    std::uint32_t table_messages =
-        0;  ///< Messages row and counts with the transport: they read tables and memory.
+    std::uint32_t table_messages = 0;      ///< Of rows and counts, with the transport: they read tables.
 
     // Receiver.
     std::span<PeerState> peer;
@@ -377,10 +376,7 @@ enum class AccumulatorUse : std::uint8_t {
     local,  ///< A part of the own node's share of a token at its source.
     entry,  ///< A part of the node's share of another node's token.
 };
-/// The device of the node that the contribution at `position` comes from.
-constexpr std::uint32_t local_at(std::uint64_t locals, std::uint32_t position) {
-    return static_cast<std::uint32_t>(locals >> (4 * position)) & 0xfU;
-}
+
 struct AccumulatorJob {
     AccumulatorUse use = AccumulatorUse::free;
     std::uint8_t group = 0;

@@ -124,7 +124,8 @@ class Transport {
     static constexpr std::uint32_t max_reordering_packets = 256;  ///< at most.
     static constexpr std::uint32_t overhead_bytes = 128;          ///< Of a packet, for the congestion window.
     static constexpr std::uint32_t min_rto_ns = 20'000;
-    static constexpr std::uint32_t tries_in_limit = 4;
+    static constexpr std::uint32_t tries_in_limit = 32;
+    static constexpr std::uint32_t tries_when_late = 4;
     static constexpr std::uint32_t ack_every_packets = 4;
     static constexpr std::uint32_t ack_age_ns = 4'000;   ///< An arrival acknowledges what is as old as this;
     static constexpr std::uint32_t ack_more_ns = 4'000;  ///< the timer, so much later, what no arrival did.
@@ -191,6 +192,7 @@ class Transport {
     [[nodiscard, gnu::always_inline]] inline std::uint32_t round_trip_ns(const QueuePair& qp,
                                                                          const Packet& packet,
                                                                          std::int64_t cause) const;
+    [[nodiscard]] bool is_late_answer(const QueuePair& qp, const Packet& packet, std::int64_t cause) const;
     /// What an acknowledgement confirmed.
     struct Confirmed {
         std::uint32_t payload_bytes = 0;

@@ -37,6 +37,7 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     const std::int64_t cause = engines::psn_diff(packet.psn, psn_of(qp, qp.base));
     const std::uint64_t cause_count = qp.base + static_cast<std::uint64_t>(cause);
     const std::uint32_t rtt_ns = round_trip_ns(qp, packet, cause);
+    if (qp.rto_backoff != 0) qp.answers_late |= is_late_answer(qp, packet, cause);
     if (ack.causing_marked && cause >= 0)
         qp.spray->on_ack(qp.packets[number_of(cause_count)].entropy_index, true);
     const std::int32_t advance = engines::psn_diff(ack.cumulative_psn, psn_of(qp, qp.base));
@@ -50,9 +51,7 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
         const std::uint32_t bytes = confirmed.payload_bytes + confirmed.packets * overhead_bytes;
         qp.in_flight_packets -= confirmed.packets;
         qp.in_flight_bytes -= bytes;
-        // Not by what was sent again (Karn): its answer may be to the transmission before, so the time-out is
-        // still too short.
-        if (rtt_ns != 0) qp.rto_backoff = 0;
+        if (!qp.answers_late || rtt_ns != 0) qp.rto_backoff = 0;
         qp.refusals = 0;
         qp.cautious = false;
         qp.congestion.on_ack(bytes, rtt_ns, ack.causing_marked || ack.marked != 0, now);
@@ -76,6 +75,18 @@ std::uint32_t Transport<Context>::round_trip_ns(const QueuePair& qp, const Packe
     if (entry.state != PacketState::in_flight || entry.transmissions != 1 || entry.plane != packet.ack.plane)
         return 0;
     return std::max(age_ns(entry), 1U);
+}
+
+/// Did a transmission of the causing packet arrive that was called lost? What is sent again takes another
+/// path, and the answer names the path.
+template <class Context>
+bool Transport<Context>::is_late_answer(const QueuePair& qp, const Packet& packet, std::int64_t cause) const {
+    if (cause < 0 || packet.ack.entropy == 0) return false;
+    const PacketEntry& entry = qp.packets[number_of(qp.base + static_cast<std::uint64_t>(cause))];
+    if (entry.state == PacketState::lost) return true;
+    return entry.state == PacketState::in_flight && entry.transmissions > 1 &&
+           qp.spray_policy != regmap::SprayPolicy::single_path &&
+           qp.spray->path(entry.entropy_index).entropy != packet.ack.entropy;
 }
 
 template <class Context>

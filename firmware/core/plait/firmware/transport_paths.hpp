@@ -59,8 +59,9 @@ void Transport<Context>::probe(QueuePair& qp) {
     }
     if (qp.announcements != 0) announce(qp);
     // Not before this probe can be answered: when processors are slow, probes would only make them slower.
-    qp.probe_ns =
-        now_ns() + std::max(qp.probe_interval_ns, 2 * qp.congestion.smoothed_rtt_ns() << qp.rto_backoff);
+    qp.probe_ns = now_ns() + std::max<std::uint64_t>(
+                                 qp.probe_interval_ns,
+                                 (qp.answers_late ? rto_ns(qp) : 2U * qp.congestion.smoothed_rtt_ns()));
     qp.probe_interval_ns = std::min(2 * qp.probe_interval_ns, max_probe_interval_ns);
     arm(qp, qp.probe_ns);
 }

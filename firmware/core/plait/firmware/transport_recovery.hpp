@@ -60,7 +60,8 @@ std::uint64_t Transport<Context>::rto_ns(const QueuePair& qp) const {
         std::max({4 * qp.congestion.smoothed_rtt_ns(), 8 * qp.congestion.base_rtt_ns(), min_rto_ns});
     // Backed off it stays a small part of the time limit: a queue pair gets tries_in_limit tries before it
     // fails, and does not sleep on long after the congestion that it met has gone.
-    const std::uint64_t most = std::uint64_t{context_.registers().qp_time_limit_us()} * 1000 / tries_in_limit;
+    const std::uint32_t tries = qp.answers_late ? tries_when_late : tries_in_limit;
+    const std::uint64_t most = std::uint64_t{context_.registers().qp_time_limit_us()} * 1000 / tries;
     return std::max<std::uint64_t>(
         longest, std::min(std::uint64_t{longest} << std::min<unsigned>(qp.rto_backoff, 6), most));
 }

@@ -201,6 +201,9 @@ struct alignas(64) QueuePair {
     regmap::SprayPolicy spray_policy = regmap::SprayPolicy::spray;
     bool cautious = false;  ///< After a "try later": one packet at a time until one is taken.
     std::uint8_t rto_backoff = 0;
+    /// An answer came after its time-out. Where many do, every packet is sent again and no round trip can be
+    /// measured: from then on the time-out stays backed off until one is (Karn).
+    bool answers_late = false;
     std::uint16_t window_packets = 0;
     std::uint8_t usable_planes = 0;  ///< As its spray selector says.
     std::uint32_t qpn = 0;

@@ -34,7 +34,7 @@ class NativeFirmware final : public DeviceFirmware {
     void on_port_change(uint8_t plane, bool up) override { firmware_.on_port_change(plane, up); }
     void on_scale_up_port(uint8_t local, bool up) override { firmware_.on_scale_up_port(local, up); }
     void expect_packet(const firmware::Packet& packet) override {
-        if (const firmware::QueuePair* const qp = firmware_.transport().queue_pair(packet.qpn)) {
+        if (const auto* const qp = firmware_.transport().queue_pair(packet.qpn)) {
             prefetch(qp, sizeof *qp);
             if (packet.opcode == firmware::Opcode::mp_ack)
                 prefetch(qp->small_tables, sizeof *qp->small_tables);
