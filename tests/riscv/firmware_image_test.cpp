@@ -1,6 +1,7 @@
 #include <plait/sim/riscv/firmware_image.hpp>
 
 #include <elf.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -36,9 +37,10 @@ class Refused : public testing::Test {
     Elf64_Phdr& code_segment() { return at<Elf64_Phdr>(at<Elf64_Ehdr>(0).e_phoff); }
     regmap::FirmwareImage& header() { return at<regmap::FirmwareImage>(code_segment().p_offset); }
 
-    // What the refusal says of the image as it is now.
+    // What the refusal says of the image as it is now. Other tests of this program run beside.
     std::string refusal() {
-        const auto file = std::filesystem::path(testing::TempDir()) / "refused.elf";
+        const auto file =
+            std::filesystem::path(testing::TempDir()) / ("refused-" + std::to_string(getpid()) + ".elf");
         std::ofstream(file, std::ios::binary)
             .write(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
         std::string said;
