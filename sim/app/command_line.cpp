@@ -109,19 +109,30 @@ int tell_fault(const RunOutcome& outcome, std::ostream& err) {
     return firmware_fault;
 }
 
+// Runs a scenario's variants with the firmware image: take(scenario, outcome) gets what came of each.
+template <class Take>
+int run_image(const Arguments& arguments, const std::string& name, std::ostream& err, Take take) {
+    const bool profile = arguments.command == Command::profile;
+    for (const auto& scenario : load(arguments, name)) {
+        const Plan plan = make_plan(scenario);
+        Progress progress(stderr, isatty(STDERR_FILENO) != 0, scenario.name);
+        const RunOutcome outcome = simulate(scenario, {.plan = &plan, .profile = profile}, progress);
+        if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
+        take(scenario, outcome);
+        if (outcome.interrupted) return interrupted;
+    }
+    return ok;
+}
+
 int profile(const Arguments& arguments, std::ostream& out, std::ostream& err) {
     catch_interrupts();
     check_writable(arguments.folded_file);
     std::string folded;
-    for (const auto& scenario : load(arguments)) {
-        const Plan plan = make_plan(scenario);
-        Progress progress(stderr, isatty(STDERR_FILENO) != 0, scenario.name);
-        const RunOutcome outcome = simulate(scenario, {.plan = &plan, .profile = true}, progress);
-        if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
+    const auto show = [&](const Scenario& scenario, const RunOutcome& outcome) {
         out << profile_text(scenario, outcome);
         folded += outcome.profile.folded;
-        if (outcome.interrupted) return interrupted;
-    }
+    };
+    if (const int exit = run_image(arguments, arguments.scenario, err, show); exit != ok) return exit;
     if (!arguments.folded_file.empty()) std::ofstream(arguments.folded_file, std::ios::trunc) << folded;
     return ok;
 }
@@ -129,15 +140,9 @@ int profile(const Arguments& arguments, std::ostream& out, std::ostream& err) {
 int calibrate(const Arguments& arguments, std::ostream& out, std::ostream& err) {
     catch_interrupts();
     CostSamples samples;
+    const auto add = [&](const Scenario&, const RunOutcome& outcome) { samples += outcome.firmware.samples; };
     for (const auto& name : arguments.scenarios) {
-        for (const auto& scenario : load(arguments, name)) {
-            const Plan plan = make_plan(scenario);
-            Progress progress(stderr, isatty(STDERR_FILENO) != 0, scenario.name);
-            const RunOutcome outcome = simulate(scenario, {.plan = &plan}, progress);
-            if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
-            if (outcome.interrupted) return interrupted;
-            samples += outcome.firmware.samples;
-        }
+        if (const int exit = run_image(arguments, name, err, add); exit != ok) return exit;
     }
     out << calibration_text(samples);
     return ok;

@@ -114,8 +114,7 @@ std::string run_lines(const RunReport& run) {
         static_cast<double>(outcome.high_water.switch_queue_bytes) / 1024);
     text += fmt::format(
         "firmware: {:.0f} instructions a data packet ({}), {:.1f} cores at 1 GHz for line rate, load of {} "
-        "cores "
-        "{:.1f} % mean, {:.1f} % max\n",
+        "cores {:.1f} % mean, {:.1f} % max\n",
         instructions_per_packet(outcome.firmware), outcome.firmware.instruction_counts,
         cores_for_line_rate(run), run.scenario.device.firmware_cores, outcome.firmware.core_load_mean * 100,
         outcome.firmware.core_load_max * 100);

@@ -53,10 +53,8 @@ DeviceParameters device_parameters(const Scenario& scenario) {
     device.firmware.packet_memory_bytes = from.packet_memory_bytes;
     device.firmware.transmit_credits = static_cast<uint16_t>(from.transmit_credits);
     device.firmware.base_rtt_ns = scenario.transport.base_rtt_ns;
-    device.firmware.plane_rate_gbps = static_cast<uint32_t>(scenario.scale_out.rate_gbps);
     device.firmware.max_groups = 1;
     device.firmware.group_memory_bytes = 256ULL << 20;
-    device.firmware.seed = scenario.seed;
     return device;
 }
 

@@ -6,14 +6,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <plait/sim/models/page_memory.hpp>
+
 namespace plait::sim {
 
 namespace {
-constexpr uint64_t page_bytes = 4096;
 // Below this, memory comes from the heap: a process may have only some tens of thousands of mappings.
 constexpr size_t mapping_threshold_bytes = 256 * 1024;
-
-constexpr uint64_t round_up(uint64_t bytes) { return (bytes + page_bytes - 1) & ~(page_bytes - 1); }
 }  // namespace
 
 void FreeHostBytes::operator()(std::byte* bytes) const {
@@ -28,7 +27,7 @@ std::optional<SharedMemory> HostMemory::allocate(size_t length_bytes) {
     if (length_bytes == 0 || length_bytes > SIZE_MAX - page_bytes) {
         return std::nullopt;
     }
-    const size_t rounded = round_up(length_bytes);
+    const size_t rounded = whole_pages(length_bytes);
     void* bytes;
     if (rounded >= mapping_threshold_bytes) {
         bytes = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -62,7 +61,7 @@ uint64_t HostMemory::map(uint64_t length_bytes, ReadHandler on_read, WriteHandle
 // Addresses are never used twice and an unmapped page lies between regions, so that a stray access faults.
 uint64_t HostMemory::place(Region region) {
     region.address = next_address_;
-    next_address_ += round_up(region.length) + page_bytes;
+    next_address_ += whole_pages(region.length) + page_bytes;
     regions_.push_back(std::move(region));
     return regions_.back().address;
 }

@@ -56,7 +56,7 @@ void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
         frame->size_bytes = frame_bytes(header, payload.length);
         frame->source = local_;
         frame->destination = static_cast<uint16_t>(std::countr_zero(rest));
-        firmware::copy_used(header, frame->header);
+        frame->header = header;
         frame->header.source_local = local_;
         if (next_index < index.size()) {
             frame->header.index = index[next_index++];

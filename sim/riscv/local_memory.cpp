@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include <plait/sim/models/page_memory.hpp>
+
 namespace plait::sim {
 namespace {
 
@@ -30,9 +32,8 @@ std::byte* take_place(uint64_t length_bytes) {
 LocalMemory::LocalMemory(Processor& processor, const firmware::DeviceConfig& config) : processor_(processor) {
     uint64_t used = stack_guard_bytes;
     const auto room = [&used](uint64_t bytes) {
-        constexpr uint64_t alignment = 4096;
         const uint64_t at = used;
-        used += (bytes + alignment - 1) / alignment * alignment;
+        used += whole_pages(bytes);
         return at;
     };
     const uint64_t memory_bytes = port::Firmware::memory_bytes(config);

@@ -4,17 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <plait/sim/models/page_memory.hpp>
+
 namespace plait::sim {
 namespace {
 
-constexpr uint64_t page_bytes = 4096;
 constexpr uint64_t register_pages = 0x10000;
 
 // Unicorn translates what lies before a stop address anew at each start, until it runs out of room and jumps
 // into what it threw away. Address 0 is none; a core that waits ends the run by itself.
 constexpr uint64_t no_stop = 0;
-
-constexpr uint64_t pages(uint64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 const char* name_of(uc_mem_type access) {
     switch (access) {
@@ -54,7 +53,7 @@ struct Processor::Emulator {
 
     void load(const FirmwareImage::Segment& segment) const {
         const uint32_t rights = segment.executable ? UC_PROT_READ | UC_PROT_EXEC : UC_PROT_READ;
-        if (uc_mem_map(engine, segment.address, pages(segment.bytes.size()), rights) != UC_ERR_OK ||
+        if (uc_mem_map(engine, segment.address, whole_pages(segment.bytes.size()), rights) != UC_ERR_OK ||
             uc_mem_write(engine, segment.address, segment.bytes.data(), segment.bytes.size()) != UC_ERR_OK)
             throw ImageError(fmt::format("{}: found a segment at {:#x} that overlaps others",
                                          processor.image_.file().string(), segment.address));

@@ -71,13 +71,18 @@ void RiscvFirmware::update_port() {
         if (hal_.port_up(plane)) port.ports_up |= 1U << plane;
 }
 
-void RiscvFirmware::handle() {
-    update_port();
+// The event in the slot.
+void RiscvFirmware::serve() {
     if (Profile* const profile = processor_->profile()) profile->begin(kind_of_event());
     ++context_.port->event_produced;
+    processor_->serve(context_);
+}
+
+void RiscvFirmware::handle() {
+    update_port();
     handling_ = true;
     charged_ = charged_to_sends_ = 0;
-    processor_->serve(context_);
+    serve();
     carry_out_commands();
     charge_until(processor_->instructions());
     handling_ = false;
@@ -99,10 +104,8 @@ std::string RiscvFirmware::kind_of_event() const {
 // An engine counts these: no core's time goes into them.
 void RiscvFirmware::deliver_drops() {
     for (const regmap::DropReason reason : std::exchange(drops_, {})) {
-        if (Profile* const profile = processor_->profile()) profile->begin("drop");
         event(EventKind::drop).number = static_cast<uint32_t>(reason);
-        ++context_.port->event_produced;
-        processor_->serve(context_);
+        serve();
     }
 }
 
@@ -120,10 +123,8 @@ void RiscvFirmware::on_register_write(uint32_t offset, uint32_t value) {
 
 uint32_t RiscvFirmware::read_register(uint32_t offset) {
     update_port();
-    if (Profile* const profile = processor_->profile()) profile->begin("register_read");
     event(EventKind::register_read).number = offset;
-    ++context_.port->event_produced;
-    processor_->serve(context_);
+    serve();
     carry_out_commands();
     return processor_->fault() ? UINT32_MAX : context_.port->answer;
 }

@@ -107,10 +107,7 @@ TEST_P(SendContract, ARefusedKeyFailsTheQueuePair) {
     post_write(2, 1);
     post_write(3, 1);
     run_for_us(20);
-    Packet nack = ack_of(connection_, sent_psn(1));
-    nack.psn = sent_psn(1);
-    nack.ack.reason = NackReason::remote_access;
-    send(connection_, nack);
+    refuse(1, NackReason::remote_access);
     run_for_us(50);
     EXPECT_EQ(completed(), (Completed{{1, Status::ok}, {2, Status::remote_access}, {3, Status::flushed}}));
 }
@@ -118,10 +115,7 @@ TEST_P(SendContract, ARefusedKeyFailsTheQueuePair) {
 TEST_P(SendContract, ARefusalForNoBufferIsTriedAgain) {
     post_write(1, 1);
     run_for_us(20);
-    Packet nack = ack_of(connection_, sent_psn(0));
-    nack.psn = sent_psn(0);
-    nack.ack.reason = NackReason::no_buffer;
-    send(connection_, nack);
+    refuse(0, NackReason::no_buffer);
     run_for_us(300);
     EXPECT_GE(copies()[0], 2U);
     EXPECT_TRUE(completions().empty());

@@ -61,6 +61,13 @@ class TransportContract : public Contract {
     }
     uint32_t sent_psn(uint32_t number) const { return engines::psn_add(connection_.first_psn, number); }
     void acknowledge(uint32_t before) { send(connection_, ack_of(connection_, sent_psn(before))); }
+    /// The peer refuses that packet; those before it have arrived.
+    void refuse(uint32_t number, NackReason reason) {
+        Packet nack = ack_of(connection_, sent_psn(number));
+        nack.psn = sent_psn(number);
+        nack.ack.reason = reason;
+        send(connection_, nack);
+    }
     /// From now on the peer acknowledges what comes, each packet by itself, but loses the first copy of some.
     void acknowledge_all_but(std::set<uint32_t> lost) {
         script(2).packet = [this, lost = std::move(lost)](const firmware::PacketEvent& event) mutable {

@@ -211,9 +211,8 @@ struct ScaleUpHeader {
     std::array<Choice, regmap::max_topk> choices;
 };
 
-/// Copy what of a header means something; the rest of `to` stays as it is. Most are much shorter than the
+/// Copies what of a header means something; the rest of `to` stays as it is. Most are much shorter than the
 /// longest ones.
-inline void copy_used(const ScaleUpHeader& from, ScaleUpHeader& to) { to = from; }
 inline void copy_used(const Packet& from, Packet& to) {
     constexpr std::size_t short_bytes = offsetof(Packet, ack) + offsetof(AckHeader, bitmap);
     static_assert(short_bytes >=

@@ -292,8 +292,8 @@ void Transport<Context>::refuse(QueuePair& qp, const PacketEvent& event, NackRea
 
 /// Acknowledges now, or leaves it to a later arrival or the timer. At once: every few packets, on request, at
 /// the end of a SEND or WRITE, when congestion begins or ends, when an old hole has closed (the sender's
-/// window may stand still). What asks at once while packets are missing asks again when they have come.
-/// True: acknowledge now. What asks at once while packets are missing asks again when they have come.
+/// window may stand still). What asks at once while packets are missing asks again when they have come. True:
+/// acknowledge now.
 template <class Context>
 bool Transport<Context>::account(QueuePair& qp, std::uint32_t psn, const engines::RxVerdict& window,
                                  bool at_once, bool mark_changed) {

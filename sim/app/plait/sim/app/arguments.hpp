@@ -16,10 +16,10 @@ enum class Command { list, check, run, profile, calibrate, campaign };
 struct Arguments {
     Command command = Command::list;
     std::vector<std::string> scenarios;  ///< Of `calibrate`.
-    std::string scenario;                ///< Name or path, as written; of `check` and `run`.
+    std::string scenario;                ///< Name or path, as written; of `check`, `run` and `profile`.
     std::optional<uint64_t> seed;        ///< Instead of the scenario's own.
-    std::string firmware;                ///< Of `run` and `check`: instead of the scenario's own.
-    std::string image;                   ///< Likewise, of the image; of `profile` too.
+    std::string firmware;                ///< Of `run`: instead of the scenario's own.
+    std::string image;                   ///< Of `run`, `profile` and `calibrate`: likewise.
     std::string folded_file;             ///< Of `profile`: empty: no stacks are wanted.
     std::string json_file;               ///< Empty: no JSON is wanted.
     bool quiet = false;

@@ -16,7 +16,7 @@ namespace plait::sim {
 class EngineMemory {
   public:
     explicit EngineMemory(size_t queue_pairs)
-        : pages_(rounded(queue_pairs * (sizeof(firmware::ReceiveQp) + sizeof(engines::SpraySelector)))) {
+        : pages_(whole_pages(queue_pairs * (sizeof(firmware::ReceiveQp) + sizeof(engines::SpraySelector)))) {
         auto* const sprays = reinterpret_cast<engines::SpraySelector*>(pages_.span().data());
         auto* const windows = reinterpret_cast<firmware::ReceiveQp*>(sprays + queue_pairs);
         static_assert(alignof(engines::SpraySelector) >= alignof(firmware::ReceiveQp));
@@ -31,11 +31,6 @@ class EngineMemory {
     std::span<std::byte> pages() { return pages_.span(); }
 
   private:
-    static constexpr size_t rounded(size_t bytes) {
-        constexpr size_t page_bytes = 4096;
-        return (bytes + page_bytes - 1) / page_bytes * page_bytes;
-    }
-
     PageMemory pages_;
     std::span<firmware::ReceiveQp> windows_;
     std::span<engines::SpraySelector> sprays_;

@@ -9,6 +9,11 @@
 
 namespace plait::sim {
 
+inline constexpr size_t page_bytes = 4096;
+
+/// So many bytes, up to a whole number of pages.
+constexpr size_t whole_pages(size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
+
 /// Zeroed pages; those that nobody touches cost nothing.
 class PageMemory {
   public:

@@ -56,6 +56,7 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     void put_header(const Header& header);
     void put_data(regmap::FirmwareEvent& event, std::span<const uint8_t> bytes);
     void handle();
+    void serve();
     uint64_t confirmed(uint32_t qpn);
     std::string kind_of_event() const;
     void update_port();
