@@ -22,7 +22,7 @@
 namespace plait::sim {
 namespace {
 
-enum Exit : int { ok = 0, failed = 1, bad_input = 2, firmware_fault = 3, interrupted = 130 };
+enum Exit : int { ok = 0, failed = 1, bad_input = 2, fault = 3, interrupted = 130 };
 
 // Names and values in a message are the user's, line breaks and all.
 std::string one_line(std::string message) {
@@ -103,10 +103,10 @@ void check_writable(const std::string& file) {
     if (!existed) std::filesystem::remove(file);
 }
 
-// The firmware of this run stopped: why, and the state of its core.
+// Firmware stopped, or engines differ: why, and the state of the core.
 int tell_fault(const RunOutcome& outcome, std::ostream& err) {
-    err << outcome.firmware_fault;
-    return firmware_fault;
+    err << outcome.fault;
+    return Exit::fault;
 }
 
 // Runs a scenario's variants with the firmware image: take(scenario, outcome) gets what came of each.
@@ -117,7 +117,7 @@ int run_image(const Arguments& arguments, const std::string& name, std::ostream&
         const Plan plan = make_plan(scenario);
         Progress progress(stderr, isatty(STDERR_FILENO) != 0, scenario.name);
         const RunOutcome outcome = simulate(scenario, {.plan = &plan, .profile = profile}, progress);
-        if (!outcome.firmware_fault.empty()) return tell_fault(outcome, err);
+        if (!outcome.fault.empty()) return tell_fault(outcome, err);
         take(scenario, outcome);
         if (outcome.interrupted) return interrupted;
     }
@@ -165,7 +165,7 @@ int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
         if (progress.interrupted()) entry.outcome.interrupted = true;
         else entry.outcome = simulate(entry.scenario, RunOptions{&entry.plan}, progress);
         ++done;
-        if (entry.outcome.interrupted || !entry.outcome.firmware_fault.empty()) break;
+        if (entry.outcome.interrupted || !entry.outcome.fault.empty()) break;
     }
     report.runs.erase(report.runs.begin() + static_cast<std::ptrdiff_t>(done), report.runs.end());
 
@@ -180,7 +180,7 @@ int run(const Arguments& arguments, std::ostream& out, std::ostream& err) {
     }
     if (report.interrupted()) return interrupted;
     for (const auto& entry : report.runs) {
-        if (entry.outcome.firmware_fault.empty()) continue;
+        if (entry.outcome.fault.empty()) continue;
         return tell_fault(entry.outcome, err);
     }
     if (!report.succeeded()) {

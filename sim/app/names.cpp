@@ -6,6 +6,8 @@ std::string_view name_of(PayloadMode mode) { return mode == PayloadMode::real ? 
 
 std::string_view name_of(FirmwarePlace place) { return place == FirmwarePlace::native ? "native" : "riscv"; }
 
+std::string_view name_of(EnginePlace place) { return place == EnginePlace::cpp ? "cpp" : "rtl"; }
+
 std::string_view name_of(InstructionCounts counts) {
     return counts == InstructionCounts::declared ? "declared" : "measured";
 }

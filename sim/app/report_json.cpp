@@ -132,6 +132,13 @@ Json run_json(const RunReport& run) {
     }
     if (outcome.firmware.stack_bytes != 0)
         json["firmware_work"]["stack_bytes"] = outcome.firmware.stack_bytes;
+    for (const auto& block : outcome.blocks) {
+        json["blocks"][block.name] = {
+            {"commands", block.commands},
+            {"cycles", rounded(static_cast<double>(block.cycles) /
+                               static_cast<double>(std::max<uint64_t>(block.commands, 1)))},
+            {"cycles_max", block.cycles_max}};
+    }
     json["drops"] = counters_json(outcome.drops);
     json["counters"] = counters_json(outcome.counters);
     if (outcome.timeline_bin_ps != 0) json["timeline"] = timeline_json(run);
@@ -152,6 +159,7 @@ Json to_json(const Report& report) {
     json["seed"] = scenario.seed;
     json["payload"] = name_of(scenario.payload);
     json["firmware"] = name_of(scenario.firmware);
+    json["engines"] = name_of(scenario.engines);
     json["topology"] = {{"nodes", scenario.topology.nodes},
                         {"gpus_per_node", scenario.topology.gpus_per_node},
                         {"gpus", scenario.ranks()},

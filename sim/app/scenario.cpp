@@ -75,6 +75,24 @@ void read_firmware(TableReader& root, Scenario& scenario) {
         scenario.firmware_image = scenario.file.parent_path() / scenario.firmware_image;
 }
 
+// Devices that have blocks: those that are named, and those of nodes that are; without either, all.
+void read_engines(TableReader& root, Scenario& scenario) {
+    root.choice("engines", scenario.engines, {{"cpp", EnginePlace::cpp}, {"rtl", EnginePlace::rtl}});
+    if (scenario.engines == EnginePlace::cpp) return;
+    if (scenario.payload == PayloadMode::virtual_)
+        root.fail("engines", "an ICRC needs the bytes of a packet, expected payload = \"real\" with \"rtl\"");
+    const uint32_t per_node = scenario.topology.gpus_per_node;
+    std::vector<uint32_t> nodes;
+    root.integers("rtl_nodes", nodes, scenario.topology.nodes - 1);
+    root.integers("rtl_devices", scenario.rtl_devices, scenario.ranks() - 1);
+    std::vector<bool> has_blocks(scenario.ranks(), nodes.empty() && scenario.rtl_devices.empty());
+    for (const uint32_t device : scenario.rtl_devices) has_blocks[device] = true;
+    for (const uint32_t node : nodes) std::fill_n(has_blocks.begin() + node * per_node, per_node, true);
+    scenario.rtl_devices.clear();
+    for (uint32_t device = 0; device < scenario.ranks(); ++device)
+        if (has_blocks[device]) scenario.rtl_devices.push_back(device);
+}
+
 // Of each event of a kind, and of each of its parts.
 void read_instructions(TableReader table, HandlerCosts& costs) {
     constexpr uint64_t most = 1'000'000;
@@ -157,6 +175,7 @@ Scenario read_scenario(TableReader& root, const std::filesystem::path& file) {
                 {{"real", PayloadMode::real}, {"virtual", PayloadMode::virtual_}});
     read_firmware(root, scenario);
     read_topology(root.table("topology"), scenario.topology);
+    read_engines(root, scenario);
     read_scale_out(root.table("scale_out"), scenario.scale_out, scenario.topology);
     read_scale_up(root.table("scale_up"), scenario.scale_up);
     read_host_interface(root.table("host_interface"), scenario.host_interface);

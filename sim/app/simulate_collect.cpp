@@ -71,8 +71,21 @@ void collect_processor(World& world) {
                 {std::string(path.name), path.events, path.instructions, path.most});
     if (const Profile* profile = world.processor->profile()) outcome.profile = profile_of(*profile);
     if (world.processor->fault())
-        outcome.firmware_fault =
-            world.processor->fault()->summary + '\n' + world.processor->fault()->core_state;
+        outcome.fault = world.processor->fault()->summary + '\n' + world.processor->fault()->core_state;
+}
+
+void collect_blocks(World& world) {
+    std::vector<BlockFigures>& blocks = world.outcome.blocks;
+    for (const uint32_t number : world.scenario.rtl_devices) {
+        const std::vector<BlockUse> all = world.cluster.device(number).engine_blocks()->use();
+        blocks.resize(all.size());
+        for (size_t i = 0; i < all.size(); ++i) {
+            blocks[i].name = all[i].name;
+            blocks[i].commands += all[i].commands;
+            blocks[i].cycles += all[i].latency_cycles;
+            blocks[i].cycles_max = std::max(blocks[i].cycles_max, all[i].latency_cycles_max);
+        }
+    }
 }
 
 LatencyFigures latency_figures(const LatencyHistogram& histogram) {
@@ -132,6 +145,7 @@ void collect(World& world) {
     outcome.firmware.core_load_max = busy_max / time;
     outcome.firmware.instruction_counts = name_of(world.scenario.device.instruction_counts);
     if (world.processor != nullptr) collect_processor(world);
+    collect_blocks(world);
     outcome.delivered_packets =
         sum.devices.scale_out_data_delivered.packets + sum.devices.scale_up_data_delivered.packets;
     collect_counters(world, sum);

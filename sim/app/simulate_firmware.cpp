@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include <plait/sim/app/catalogue.hpp>
 #include <plait/sim/app/firmware_place.hpp>
 #include <plait/sim/app/simulate.hpp>
+#include <plait/sim/fabric/random.hpp>
 
 namespace plait::sim {
 namespace {
@@ -22,7 +25,22 @@ FirmwareImage load_image(const Scenario& scenario) {
 }  // namespace
 
 void check_firmware(const Scenario& scenario) {
-    if (scenario.firmware == FirmwarePlace::riscv) (void)or_refuse([&] { return load_image(scenario); });
+    if (scenario.firmware != FirmwarePlace::riscv) return;
+    if (scenario.engines == EnginePlace::rtl) {
+        throw InputError(
+            scenario.file.string() +
+            ": engines = \"rtl\" with an image, which does what windows and sprays do by itself; "
+            "expected firmware = \"native\"");
+    }
+    (void)or_refuse([&] { return load_image(scenario); });
+}
+
+EngineBlocksFactory engine_blocks_factory(const Scenario& scenario, EnginesDiffer differs) {
+    if (scenario.engines == EnginePlace::cpp) return {};
+    return [&scenario, differs = std::move(differs)](uint32_t device) -> std::unique_ptr<EngineBlocks> {
+        if (!std::ranges::binary_search(scenario.rtl_devices, device)) return nullptr;
+        return make_verilated_engines(device, hash_combine(scenario.seed, device), differs);
+    };
 }
 
 std::shared_ptr<Processor> make_processor(const Scenario& scenario, bool profile) {

@@ -143,7 +143,8 @@ World::World(const Scenario& s, const RunOptions& options, Progress& bar, RunOut
       progress(bar),
       outcome(out),
       processor(make_processor(s, options.profile)),
-      cluster("cluster", cluster_parameters(s), firmware_factory(processor)),
+      cluster("cluster", cluster_parameters(s), firmware_factory(processor),
+              engine_blocks_factory(scenario, [this](const std::string& line) { engines_differ(line); })),
       kernel("kernel", cluster.queue()),
       programs("programs", kernel),
       barrier(kernel, s.ranks()),
@@ -158,6 +159,14 @@ void World::stop_host(uint32_t rank, uint64_t for_ns) {
         barrier.leave();
         programs.abandon();
     });
+}
+
+// From inside an event of a device: nothing that happens after this one counts.
+void World::engines_differ(const std::string& line) {
+    error(line);
+    outcome.fault = line + '\n';
+    cut_short_ = true;
+    kernel.stop();
 }
 
 void World::error(std::string line) {

@@ -87,7 +87,8 @@ std::string validate(const ClusterParameters& parameters) {
 }
 
 Node::Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric, PacketPools& pools,
-           uint32_t number, const ClusterParameters& parameters, const FirmwareFactory& make_firmware)
+           uint32_t number, const ClusterParameters& parameters, const FirmwareFactory& make_firmware,
+           const EngineBlocksFactory& make_blocks)
     : sc_module(module_name), switch_("scale_up_switch", queue, scale_up_of(parameters, number)) {
     const uint32_t devices = parameters.fabric.devices_per_node;
     for (uint32_t local = 0; local < devices; ++local) {
@@ -98,7 +99,8 @@ Node::Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fa
                                               number * devices + local,
                                               static_cast<uint8_t>(local),
                                               parameters.virtual_payload,
-                                              parameters.seed};
+                                              parameters.seed,
+                                              &make_blocks};
         const std::string device_name = "device" + std::to_string(local);
         devices_.push_back(std::make_unique<DeviceModel>(device_name.c_str(), surroundings, parameters.device,
                                                          make_firmware));
@@ -106,7 +108,7 @@ Node::Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fa
 }
 
 Cluster::Cluster(sc_core::sc_module_name module_name, const ClusterParameters& parameters,
-                 const FirmwareFactory& make_firmware)
+                 const FirmwareFactory& make_firmware, const EngineBlocksFactory& make_blocks)
     : sc_module(module_name),
       parameters_(checked(parameters)),
       fabric_("fabric", queue_, fabric_of(parameters_)) {
@@ -114,7 +116,7 @@ Cluster::Cluster(sc_core::sc_module_name module_name, const ClusterParameters& p
     for (uint32_t number = 0; number < nodes; ++number) {
         const std::string node_name = "node" + std::to_string(number);
         nodes_.push_back(std::make_unique<Node>(node_name.c_str(), queue_, fabric_.planes, pools_, number,
-                                                parameters_, make_firmware));
+                                                parameters_, make_firmware, make_blocks));
     }
 }
 

@@ -40,12 +40,18 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       device_(surroundings.device),
       local_(surroundings.local),
       virtual_payload_(surroundings.virtual_payload),
-      host_("host_interface", queue_, memory_, parameters.host),
+      blocks_(surroundings.make_blocks != nullptr && *surroundings.make_blocks
+                  ? (*surroundings.make_blocks)(device_)
+                  : nullptr),
+      engine_clock_(parameters.engines.clock_ghz, parameters.engines.bytes_per_cycle),
+      windows_(engine_clock_.cycle_ps()),
+      host_("host_interface", queue_, memory_, parameters.host, blocks_.get(), engine_clock_.cycle_ps()),
       cores_("firmware_cores", surroundings.queue, parameters.cores),
       packet_memory_("packet_memory", queue_, pools_.payload, parameters.engines),
       planes_("plane_ports", queue_, fabric_, pools_, packet_memory_, device_, parameters.engines,
-              surroundings.seed, *this),
-      scale_up_("scale_up_port", queue_, network_, pools_, packet_memory_, local_, parameters.engines, *this),
+              surroundings.seed, *this, blocks_.get()),
+      scale_up_("scale_up_port", queue_, network_, pools_, packet_memory_, local_, parameters.engines, *this,
+                blocks_.get()),
       non_finite_(pools_.payload, config_.max_groups * regmap::max_handles),
       encoder_("encode_engine", queue_, host_, parameters.engines, non_finite_),
       reduce_("reduce_engine", queue_, pools_.payload, packet_memory_, parameters.engines, config_,
@@ -125,7 +131,10 @@ void DeviceModel::plane_arrived(PlanePacket& packet) {
         deliver_data(packet, judgement.window);
     } else {
         counters_.scale_out_control_delivered.add(packet.size_bytes);
-        cores_.begin(Work::acknowledgement, cores_.home(header.qpn), planes_.received_ps(packet),
+        // It passes the receive window's place as well.
+        const uint64_t judged_ps =
+            planes_.received_ps(packet) + window_cycles.latency * engine_clock_.cycle_ps();
+        cores_.begin(Work::acknowledgement, cores_.home(header.qpn), judged_ps,
                      header.opcode == firmware::Opcode::mp_ack ? header.ack.acknowledged : 0);
         firmware_->on_packet({header, 0, judgement.window, {}});
     }
@@ -147,7 +156,10 @@ void DeviceModel::deliver_data(PlanePacket& packet, const engines::RxVerdict& ve
             event.control = {pools_.payload.bytes(packet.payload), packet.payload.length};
         }
     }
-    cores_.begin(Work::data_received, cores_.home(header.qpn), planes_.received_ps(packet),
+    const BlockCycles taken =
+        window_takes({regmap::WindowOpcode::receive, header.qpn, header.psn, 0}, verdict);
+    const uint64_t judged_ps = windows_.answered_ps(queue_.now_ps(), planes_.received_ps(packet), taken);
+    cores_.begin(Work::data_received, cores_.home(header.qpn), judged_ps,
                  size_of_work(event.control.size()) + row_entries(header));
     firmware_->on_packet(event);
     if (accepted_) {
@@ -201,6 +213,7 @@ bool DeviceModel::survives_corruption(PlanePacket& packet) {
         const uint64_t bit = first_bit + bit_errors_.uniform(length * 8 - first_bit);
         frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1U << bit % 8);
     }
+    if (blocks_ != nullptr) (void)icrc_tail(*blocks_, std::span(frame).first(length));
     const size_t left = packet.trimmed ? firmware::trim_frame(std::span(frame).first(length)) : length;
     const firmware::DecodedFrame decoded = firmware::decode_frame(std::span(frame).first(left));
     if (decoded.reason != regmap::DropReason::none) {

@@ -205,9 +205,6 @@ void DeviceModel::scale_up(uint8_t targets, const firmware::ScaleUpHeader& heade
         return;
     }
     cores_.add(WorkPart::scale_up);
-    if (targets == 0 || targets >> network_.config().ports != 0) {
-        throw FirmwareError("scale-up to devices that do not exist");
-    }
     const bool has_payload = header.kind != regmap::ScaleUpKind::pull;
     const auto length =
         static_cast<uint32_t>(header.kind == regmap::ScaleUpKind::control ? payload.inline_bytes.size()
@@ -272,11 +269,46 @@ void DeviceModel::window_open(uint32_t qpn, uint32_t peer_device, uint32_t first
     if (!receive_pipe_.open(qpn, peer_device, first_psn, packets, mtu_bytes)) {
         throw FirmwareError("receive window of an open queue pair, or of a size that there is not");
     }
+    ask_window({regmap::WindowOpcode::open, qpn, first_psn, packets});
+}
+
+void DeviceModel::window_close(uint32_t qpn) {
+    if (!receive_pipe_.is_open(qpn)) {
+        return;
+    }
+    ask_window({regmap::WindowOpcode::close, qpn, 0, 0});
+    receive_pipe_.close(qpn);
 }
 
 void DeviceModel::window_refuse(uint32_t qpn, uint32_t psn) {
     receive_pipe_.refuse(qpn, psn);
+    ask_window({regmap::WindowOpcode::refuse, qpn, psn, 0});
     acceptance_withdrawn();
+}
+
+const engines::RxWindow& DeviceModel::window(uint32_t qpn) {
+    ask_window({regmap::WindowOpcode::read, qpn, receive_pipe_.window(qpn).next_expected(), 0});
+    return receive_pipe_.window(qpn);
+}
+
+// The receive window has carried out a command of firmware's, which does not wait for it. A processor does
+// some of them by itself, so that they take no time of the C++ engine anywhere.
+void DeviceModel::ask_window(const WindowCommand& command) {
+    if (blocks_ == nullptr) {
+        return;
+    }
+    (void)windows_.answered_ps(queue_.now_ps(), ready_ps(), window_takes(command, {}));
+}
+
+// What a command takes that the C++ window has carried out; `verdict` is that of a packet.
+BlockCycles DeviceModel::window_takes(const WindowCommand& command, const engines::RxVerdict& verdict) {
+    if (blocks_ == nullptr) return window_cycles;
+    const engines::RxWindow& window = receive_pipe_.window(command.qp);
+    WindowAnswer answer;
+    if (command.opcode != regmap::WindowOpcode::close) answer = state_of(window);
+    if (command.opcode == regmap::WindowOpcode::receive) answer.verdict = verdict;
+    if (command.opcode == regmap::WindowOpcode::read) window.bitmap(command.psn, answer.bitmap);
+    return blocks_->window(command, answer);
 }
 
 }  // namespace plait::sim

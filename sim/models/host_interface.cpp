@@ -9,12 +9,17 @@ constexpr uint64_t interrupt_bytes = 16;  // a message-signalled interrupt with 
 }
 
 HostInterface::HostInterface(sc_core::sc_module_name module_name, EventQueue& queue, HostMemory& memory,
-                             const HostInterfaceParameters& parameters)
+                             const HostInterfaceParameters& parameters, EngineBlocks* blocks,
+                             uint64_t engine_cycle_ps)
     : sc_module(module_name),
       queue_(queue),
       memory_(memory),
       clock_(parameters.rate_gbytes_per_s * 8),
-      latency_ps_(parameters.latency_ns * 1000) {}
+      latency_ps_(parameters.latency_ns * 1000) {
+    if (blocks != nullptr) {
+        order_.emplace(queue, *blocks, engine_cycle_ps, ReleaseOrder::Sink{&HostInterface::released, this});
+    }
+}
 
 uint64_t HostInterface::read(uint64_t issued_ps, uint64_t length_bytes) {
     read_bytes_ += length_bytes;
@@ -30,6 +35,12 @@ uint64_t HostInterface::fetch(uint64_t issued_ps, uint64_t length_bytes) {
 }
 
 Slot HostInterface::place(uint64_t issued_ps, uint64_t length_bytes) {
+    const Slot slot = take(issued_ps, length_bytes);
+    if (order_) order_->placement(slot.end_ps);
+    return slot;
+}
+
+Slot HostInterface::take(uint64_t issued_ps, uint64_t length_bytes) {
     written_bytes_ += length_bytes;
     Slot slot = to_host_.take(queue_.now_ps(), issued_ps, clock_.time_ps(length_bytes));
     last_written_ps_ = std::max(last_written_ps_, slot.end_ps);  // what was posted first is seen first
@@ -56,13 +67,23 @@ void HostInterface::interrupt(uint64_t issued_ps, uint32_t bits) {
 }
 
 void HostInterface::post(Posted* posted, uint64_t issued_ps, uint64_t length_bytes) {
-    posted->visible_ps = visible_ps(place(issued_ps, length_bytes));
+    posted->visible_ps = visible_ps(take(issued_ps, length_bytes));
+    posted->released = !order_;
     posted_.push(posted);
+    if (order_) order_->release();
     arm();
 }
 
+void HostInterface::released(void* object, uint64_t time_ps) {
+    auto& self = *static_cast<HostInterface*>(object);
+    Posted& posted = *self.posted_[self.released_++];
+    posted.released = true;
+    posted.visible_ps = std::max(posted.visible_ps, time_ps + self.latency_ps_);
+    self.arm();
+}
+
 void HostInterface::arm() {
-    if (!armed_ && !posted_.empty()) {
+    if (!armed_ && !posted_.empty() && posted_.front()->released) {
         armed_ = true;
         queue_.schedule(posted_.front()->visible_ps, 0, &HostInterface::arrive, this, 0);
     }
@@ -72,9 +93,11 @@ void HostInterface::arrive(void* object, uint64_t) {
     auto& self = *static_cast<HostInterface*>(object);
     self.armed_ = false;
     uint32_t bits = 0;
-    while (!self.posted_.empty() && self.posted_.front()->visible_ps <= self.queue_.now_ps()) {
+    while (!self.posted_.empty() && self.posted_.front()->released &&
+           self.posted_.front()->visible_ps <= self.queue_.now_ps()) {
         Posted* const posted = self.posted_.front();
         self.posted_.pop();
+        if (self.order_) --self.released_;
         if (posted->interrupt_bits != 0) {
             bits |= posted->interrupt_bits;
         } else {
@@ -89,10 +112,12 @@ void HostInterface::arrive(void* object, uint64_t) {
 }
 
 void HostInterface::cut() {
+    if (order_) order_->cut();
     while (!posted_.empty()) {
         pool_.give_back(posted_.front());
         posted_.pop();
     }
+    released_ = 0;
     if (sink_.raise != nullptr) {
         sink_.raise(sink_.object, removed);
     }

@@ -1,7 +1,11 @@
 #include <plait/sim/models/plane_ports.hpp>
 
 #include <algorithm>
+#include <array>
 #include <utility>
+
+#include <plait/firmware/wire_address.hpp>
+#include <plait/firmware/wire_mp.hpp>
 
 namespace plait::sim {
 
@@ -12,18 +16,22 @@ PlanePacket* packet_of(uint64_t argument) { return reinterpret_cast<PlanePacket*
 
 PlanePorts::PlanePorts(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric,
                        PacketPools& pools, PacketMemory& memory, uint32_t device,
-                       const EngineParameters& parameters, uint64_t seed, EngineEvents& events)
+                       const EngineParameters& parameters, uint64_t seed, EngineEvents& events,
+                       EngineBlocks* blocks)
     : sc_module(module_name),
       queue_(queue),
       fabric_(fabric),
       pools_(pools),
       memory_(memory),
       events_(events),
+      blocks_(blocks),
       device_(device),
       seed_(hash_combine(seed, hash_name("plane ports"))),
       clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
-      transmit_latency_ps_(parameters.transmit_latency_ns * 1000),
-      receive_latency_ps_(parameters.receive_latency_ns * 1000),
+      transmit_latency_ps_(
+          beside_engines_ps(parameters.transmit_latency_ns * 1000, icrc_tail_cycles * clock_.cycle_ps())),
+      receive_latency_ps_(beside_engines_ps(parameters.receive_latency_ns * 1000,
+                                            (icrc_tail_cycles + window_cycles.latency) * clock_.cycle_ps())),
       receive_pipes_(parameters.scale_out_pipes),
       planes_(fabric.config().planes) {
     fabric.attach(device, {&PlanePorts::deliver, &PlanePorts::link_change, this, &PlanePorts::expect});
@@ -45,7 +53,8 @@ void PlanePorts::send(const firmware::Packet& header, const PayloadSlice& payloa
     packet->payload = payload;
     packet->held = held;
     packet->owner = this;
-    const uint64_t complete_ps = ready_ps + clock_.time_ps(packet->size_bytes) + transmit_latency_ps_;
+    const uint64_t complete_ps = ready_ps + clock_.time_ps(packet->size_bytes) + transmit_latency_ps_ +
+                                 icrc_tail_ps(packet->header, payload);
     if (!firmware::is_data(header.opcode)) {
         packet->control = true;
         control_sent_.add(packet->size_bytes);
@@ -118,8 +127,24 @@ void PlanePorts::start_control(void* object, uint64_t argument) {
 }
 
 uint64_t PlanePorts::received_ps(const PlanePacket& packet) {
+    // Of a trimmed packet the ICRC is gone, and one that was corrupted has been looked at.
+    const uint64_t tail_ps = packet.trimmed || packet.corrupt ? icrc_tail_cycles * clock_.cycle_ps()
+                                                              : icrc_tail_ps(packet.header, packet.payload);
     return receive_pipes_.take(queue_.now_ps(), queue_.now_ps(), clock_.time_ps(packet.size_bytes)).end_ps +
-           receive_latency_ps_;
+           receive_latency_ps_ + tail_ps;
+}
+
+// How long after its last bytes the ICRC of a packet is known.
+uint64_t PlanePorts::icrc_tail_ps(const firmware::Packet& header, const PayloadSlice& payload) {
+    if (blocks_ == nullptr) return icrc_tail_cycles * clock_.cycle_ps();
+    std::array<uint8_t, firmware::max_frame_bytes> frame;
+    const auto addresses =
+        firmware::fabric_addresses(header.source_device, header.destination_device, header.plane);
+    const std::span<const uint8_t> bytes = payload.length == 0
+                                               ? std::span<const uint8_t>()
+                                               : std::span(pools_.payload.bytes(payload), payload.length);
+    const size_t length = addresses ? firmware::encode_frame(header, *addresses, bytes, frame) : 0;
+    return icrc_tail(*blocks_, std::span(frame).first(length)) * clock_.cycle_ps();
 }
 
 void PlanePorts::deliver(void* object, FabricPacket* fabric_packet) {

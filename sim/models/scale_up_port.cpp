@@ -1,7 +1,10 @@
 #include <plait/sim/models/scale_up_port.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <utility>
+
+#include <plait/sim/models/firmware_error.hpp>
 
 namespace plait::sim {
 
@@ -16,17 +19,20 @@ bool is_data(const firmware::ScaleUpHeader& header) {
 
 ScaleUpPort::ScaleUpPort(sc_core::sc_module_name module_name, EventQueue& queue, ScaleUpSwitch& network,
                          PacketPools& pools, PacketMemory& memory, uint8_t local,
-                         const EngineParameters& parameters, EngineEvents& events)
+                         const EngineParameters& parameters, EngineEvents& events, EngineBlocks* blocks)
     : sc_module(module_name),
       queue_(queue),
       network_(network),
       pools_(pools),
       memory_(memory),
       events_(events),
+      blocks_(blocks),
       local_(local),
       clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
-      transmit_latency_ps_(parameters.transmit_latency_ns * 1000),
+      transmit_latency_ps_(beside_engines_ps(parameters.transmit_latency_ns * 1000,
+                                             forward_cycles.latency * clock_.cycle_ps())),
       receive_latency_ps_(parameters.receive_latency_ns * 1000),
+      forward_(clock_.cycle_ps()),
       receive_pipes_(parameters.scale_up_pipes) {
     network.attach(local, {&ScaleUpPort::deliver, &ScaleUpPort::port_change, this, &ScaleUpPort::expect});
 }
@@ -42,25 +48,36 @@ uint32_t ScaleUpPort::frame_bytes(const firmware::ScaleUpHeader& header, uint32_
 void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
                        std::span<const uint32_t> index, const PayloadSlice& payload, firmware::BufferId held,
                        uint64_t ready_ps, bool notify) {
+    ForwardRow row{
+        .targets = targets,
+        .node_size = static_cast<uint8_t>(network_.config().ports),
+        .own_rank = local_,
+        .index_count = static_cast<uint8_t>(index.empty() ? std::popcount(targets) : index.size())};
+    row.indices.fill(header.index);
+    std::copy_n(index.begin(), std::min(index.size(), row.indices.size()), row.indices.begin());
+    const auto set = engines::ForwardSet::make(
+        targets, row.node_size, local_,
+        std::span<const uint32_t>(row.indices).first(std::min<size_t>(row.index_count, forward_ranks)));
+    if (!set) throw FirmwareError("scale-up to devices that do not exist, or with another number of indices");
     LeavingCopies* leaving = nullptr;
-    if (notify && targets != 0) {
+    if (notify) {
         leaving = leaving_.take();
         *leaving = {static_cast<uint32_t>(std::popcount(targets)), header.tag};
     }
-    size_t next_index = 0;
-    for (uint32_t rest = targets; rest != 0; rest &= rest - 1) {
+    const uint64_t forwarded_ps =
+        forward_.answered_ps(queue_.now_ps(), ready_ps,
+                             blocks_ != nullptr ? blocks_->forward(row, answer_of(row)) : forward_cycles);
+    set->for_each([&](uint32_t rank, uint32_t own_index) {
         ScaleUpFrame* const frame = pools_.frames.take();
         static_cast<ScaleUpPacket&>(*frame) = ScaleUpPacket{};
         frame->drop = &ScaleUpPort::drop;
         frame->sent = &ScaleUpPort::sent;
         frame->size_bytes = frame_bytes(header, payload.length);
         frame->source = local_;
-        frame->destination = static_cast<uint16_t>(std::countr_zero(rest));
+        frame->destination = static_cast<uint16_t>(rank);
         frame->header = header;
         frame->header.source_local = local_;
-        if (next_index < index.size()) {
-            frame->header.index = index[next_index++];
-        }
+        frame->header.index = own_index;
         frame->payload = payload;
         if (payload.block != nullptr) {
             pools_.payload.retain(payload.block);
@@ -74,9 +91,9 @@ void ScaleUpPort::send(uint8_t targets, const firmware::ScaleUpHeader& header,
         count_sent(*frame);
         // It enters the switch's server when it is ready, not before: the server is a FIFO, and the frames
         // behind one that waits for its payload would wait too.
-        queue_.schedule(ready_ps + clock_.time_ps(frame->size_bytes) + transmit_latency_ps_, 0,
+        queue_.schedule(forwarded_ps + clock_.time_ps(frame->size_bytes) + transmit_latency_ps_, 0,
                         &ScaleUpPort::enter, this, argument_of(frame));
-    }
+    });
 }
 
 void ScaleUpPort::enter(void* object, uint64_t argument) {

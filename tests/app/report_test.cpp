@@ -21,8 +21,9 @@ constexpr const char* ep_text = "seed = 7\n[workload]\nkind = \"ep\"\ntokens = 6
 
 TEST(Report, HasEveryDocumentedKey) {
     const auto json = to_json(report_of(ep_text));
-    for (const char* key : {"report_version", "scenario", "description", "complete", "verified",
-                            "interrupted", "seed", "payload", "firmware", "topology", "phases", "runs"}) {
+    for (const char* key :
+         {"report_version", "scenario", "description", "complete", "verified", "interrupted", "seed",
+          "payload", "firmware", "engines", "topology", "phases", "runs"}) {
         EXPECT_TRUE(json.contains(key)) << key;
     }
     ASSERT_EQ(json["phases"].size(), 2U);

@@ -175,10 +175,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadScenario{PERMUTATION "sed = 1\n", "case.toml:2: sed: unknown key, did you mean \"seed\"?"},
         BadScenario{"[topology]\nnodes = 2\nplains = 4\n" PERMUTATION,
                     "case.toml:3: topology.plains: unknown key, did you mean \"planes\"?"},
-        BadScenario{PERMUTATION "[wxyz]\n",
-                    "case.toml:2: wxyz: unknown key, expected one of description, device, fault, firmware, "
-                    "host_interface, limits, "
-                    "payload, scale_out, scale_up, seed, topology, transport, variant, workload"},
+        BadScenario{
+            PERMUTATION "[wxyz]\n",
+            "case.toml:2: wxyz: unknown key, expected one of description, device, engines, fault, firmware, "
+            "host_interface, limits, "
+            "payload, scale_out, scale_up, seed, topology, transport, variant, workload"},
         BadScenario{"[workload]\nkind = \"ep\"\ntokns = 3\n",
                     "case.toml:3: workload.tokns: unknown key, did you mean \"tokens\"?"},
         BadScenario{"[workload]\nkind = \"permutation\"\ntokens = 3\n",
@@ -349,10 +350,10 @@ TEST(Scenario, FilesThatAreNoScenariosAreNamed) {
 
 TEST(Scenario, EveryOneWeShipIsGoodAndCanBePlanned) {
     const auto files = list_scenarios({SCENARIO_FOLDER});
-    std::vector<std::string> names;
+    std::string names;
     for (const auto& file : files) {
         SCOPED_TRACE(file.string());
-        names.push_back(file.stem().string());
+        names += file.stem().string() + ' ';
         for (const auto& scenario : load_scenario(file)) {
             EXPECT_FALSE(scenario.description.empty());
             const Plan plan = make_plan(scenario);
@@ -361,10 +362,9 @@ TEST(Scenario, EveryOneWeShipIsGoodAndCanBePlanned) {
         }
     }
     EXPECT_EQ(names,
-              (std::vector<std::string>{"alltoall", "decode256", "decode64", "ep16", "ep32", "ep32-formats",
-                                        "ep64", "ep64-accumulators", "ep64-decode", "ep64-full",
-                                        "ep64-full-formats", "ep64-policies", "ep8", "ep8-riscv", "incast",
-                                        "incast-trimming", "lossy", "permutation", "plane-down"}));
+              "alltoall decode256 decode64 ep16 ep32 ep32-formats ep64 ep64-accumulators ep64-decode "
+              "ep64-full ep64-full-formats ep64-policies ep8 ep8-riscv ep8-rtl incast incast-trimming "
+              "lossy permutation plane-down ");
 }
 
 TEST(Scenario, PlaneDownLastsAtLeastSixMilliseconds) {

@@ -37,7 +37,7 @@ BENCHMARK(rtl_rx_window);
 void rtl_icrc(benchmark::State& state) {
     VerilatedBlock<IcrcPorts> block;
     std::vector<IcrcBeat> beats;
-    for (size_t i = 0; i < batch / 65; ++i) IcrcRtl::append(beats, IcrcPacket(4160, 0x45));
+    for (size_t i = 0; i < batch / 65; ++i) sim::append(beats, IcrcPacket(4160, 0x45));
     run_block(state, block, beats, batch / 65);
 }
 BENCHMARK(rtl_icrc);

@@ -85,7 +85,8 @@ class ScriptedFirmware final : public DeviceFirmware {
 /// A cluster whose devices run ScriptedFirmware.
 class ScriptedCluster {
   public:
-    explicit ScriptedCluster(const ClusterParameters& parameters) : cluster_("cluster", parameters, &make) {}
+    explicit ScriptedCluster(const ClusterParameters& parameters, const EngineBlocksFactory& make_blocks = {})
+        : cluster_("cluster", parameters, &make, make_blocks) {}
 
     ScriptedFirmware& firmware(uint32_t device) {
         return static_cast<ScriptedFirmware&>(cluster_.device(device).firmware());

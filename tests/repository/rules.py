@@ -24,12 +24,13 @@ MODULES = {
     "sim/fabric": [],
     "sim/models": ["regmap", "engines", "firmware", "hal", "host", "fabric"],
     "sim/riscv": ["regmap", "engines", "firmware", "hal", "port", "fabric", "models"],
+    "sim/verilated": ["regmap", "engines", "firmware", "fabric", "models"],
     "sim/bridge": ["regmap", "engines", "firmware", "hal", "host", "fabric", "models"],
-    "sim/app": ["regmap", "engines", "firmware", "hal", "host", "port", "fabric", "models", "riscv", "bridge"],
+    "sim/app": ["regmap", "engines", "firmware", "hal", "host", "port", "fabric", "models", "riscv", "verilated", "bridge"],
 }
 OWN_NAME = {"firmware/engines": "engines", "firmware/core": "firmware", "firmware/hal": "hal",
             "firmware/port_riscv": "port", "hostlib/include": "host",
-            "sim/fabric": "fabric", "sim/models": "models", "sim/riscv": "riscv", "sim/bridge": "bridge", "sim/app": "app"}
+            "sim/fabric": "fabric", "sim/models": "models", "sim/riscv": "riscv", "sim/verilated": "verilated", "sim/bridge": "bridge", "sim/app": "app"}
 
 # What a freestanding implementation has, and the parts of <algorithm>, <array>, ... that need neither heap nor system.
 FREESTANDING = {"algorithm", "array", "atomic", "bit", "climits", "concepts", "cstddef", "cstdint", "cstring", "initializer_list",

@@ -58,6 +58,12 @@ IMPOSSIBLE = (
                                                             "scale_up_reserve_bytes = 0\n[workload]"),
      "workload.hidden", "packet_memory_bytes"),
     (GOOD + "biases = 3\n", "workload.biases", "0 to 2"),
+    ('engines = "verilog"\n' + GOOD, "engines", '"rtl"'),
+    ('engines = "rtl"\npayload = "virtual"\n' + GOOD, "engines", 'payload = "real"'),
+    ('engines = "rtl"\nfirmware = "riscv"\n' + GOOD, "engines", '"native"'),
+    ('engines = "rtl"\nrtl_nodes = [2]\n' + GOOD, "rtl_nodes", "0 to 1"),
+    ('engines = "rtl"\nrtl_devices = [8]\n' + GOOD, "rtl_devices", "0 to 7"),
+    ("rtl_nodes = [1]\n" + GOOD, "rtl_nodes"),
     ("[topology]\nnodes = 8\ngpus_per_node = 1\n[device]\npacket_memory_bytes = 200000\nscale_up_reserve_bytes = 0\n"
      '[workload]\nkind = "ep"\nhidden = 4096\nexperts = 64\nbiases = 2\n', "workload.biases", "packet_memory_bytes"),
     (FLOWS + "receiver = 8\n", "workload.receiver", "0 to 7"),

@@ -8,7 +8,7 @@ number = (int, float)
 text, flag, whole, nothing = str, bool, int, type(None)
 
 TOP = {"report_version": whole, "scenario": text, "description": text, "complete": flag, "verified": flag,
-       "interrupted": flag, "seed": whole, "payload": text, "firmware": text, "topology": dict, "phases": list,
+       "interrupted": flag, "seed": whole, "payload": text, "firmware": text, "engines": text, "topology": dict, "phases": list,
        "runs": list}
 TOPOLOGY = {"nodes": whole, "gpus_per_node": whole, "gpus": whole, "planes": whole}
 PHASE = {"variant": text, "name": text, "micro_batch": whole, "repetition": whole, "complete": flag,

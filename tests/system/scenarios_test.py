@@ -5,7 +5,7 @@ import unittest
 
 from program import SCENARIOS, run
 
-EP = ("ep8", "ep8-riscv", "ep16", "ep32", "ep32-formats", "ep64", "ep64-decode")
+EP = ("ep8", "ep8-riscv", "ep8-rtl", "ep16", "ep32", "ep32-formats", "ep64", "ep64-decode")
 FLOWS = ("permutation", "alltoall", "incast")
 ELSEWHERE = ("decode256", "decode64", "ep64-accumulators", "ep64-full", "ep64-full-formats", "ep64-policies", "incast-trimming", "lossy", "plane-down")
 

@@ -125,7 +125,7 @@ TEST(IcrcRefusal, WrongLengths) {
     for (const auto& [number, bytes] : {Case{0, 63}, Case{1, 1}, Case{0, 65}, Case{1, 0}, Case{2, 0},
                                         Case{2, 65}, Case{2, 127}, Case{0, 127}}) {
         std::vector<IcrcBeat> beats;
-        for (int i = 0; i < 3; ++i) IcrcRtl::append(beats, good);
+        for (int i = 0; i < 3; ++i) sim::append(beats, good);
         beats[3 + number].bytes = bytes;
         IcrcRtl rtl;
         const std::vector<IcrcAnswer> answers = rtl.block().run(beats, 3);

@@ -47,6 +47,8 @@ class ReceivePipe {
         if (ReceiveQp* qp = find(qpn)) qp->is_open = false;
     }
 
+    [[nodiscard]] constexpr bool is_open(std::uint32_t qpn) const { return find(qpn) != nullptr; }
+
     constexpr void close_all() {
         for (ReceiveQp& qp : queue_pairs_) qp.is_open = false;
     }

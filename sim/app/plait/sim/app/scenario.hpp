@@ -29,6 +29,10 @@ enum class FirmwarePlace : uint8_t {
     native,  ///< Compiled into the simulator.
     riscv    ///< An image on an instruction-set simulator.
 };
+enum class EnginePlace : uint8_t {
+    cpp,  ///< The C++ engines alone.
+    rtl   ///< Verilated blocks beside them, in some devices.
+};
 enum class InstructionCounts : uint8_t {
     declared,  ///< As the table says.
     measured   ///< As the image executes them.
@@ -44,6 +48,7 @@ enum class RoutingKind : uint8_t {
 
 std::string_view name_of(PayloadMode mode);
 std::string_view name_of(FirmwarePlace place);
+std::string_view name_of(EnginePlace place);
 std::string_view name_of(InstructionCounts counts);
 std::string_view name_of(WorkloadKind kind);
 std::string_view name_of(RoutingKind kind);
@@ -214,6 +219,8 @@ struct Scenario {
     PayloadMode payload = PayloadMode::real;
     FirmwarePlace firmware = FirmwarePlace::native;
     std::string firmware_image = "riscv-O2";  ///< Name, or path: of FirmwarePlace::riscv.
+    EnginePlace engines = EnginePlace::cpp;
+    std::vector<uint32_t> rtl_devices;  ///< EnginePlace::rtl: which have blocks, ascending.
     TopologyOptions topology;
     ScaleOutOptions scale_out;
     ScaleUpOptions scale_up;

@@ -100,6 +100,14 @@ struct FirmwareProfile {
     std::string folded;          ///< Stacks, a line each, for flame graphs.
 };
 
+/// What an engine's blocks did, all devices that have them.
+struct BlockFigures {
+    std::string name;
+    uint64_t commands = 0;
+    uint64_t cycles = 0;  ///< From each command to its answer, added up.
+    uint32_t cycles_max = 0;
+};
+
 /// Named counters, in a fixed order: packets dropped by reason, ECN marks, ACKs, probes, ...
 using Counters = std::vector<std::pair<std::string, uint64_t>>;
 
@@ -107,14 +115,16 @@ struct RunOutcome {
     bool complete = false;            ///< Every phase ended.
     bool interrupted = false;         ///< progress.interrupted() ended the run.
     std::vector<std::string> errors;  ///< One line each: what was wrong.
-    std::string firmware_fault;       ///< Why a core stopped, and its state; empty when all went on.
+    std::string
+        fault;  ///< Why a core stopped, and its state, or which engines differ; empty when all went on.
     uint64_t simulated_ps = 0;
     std::vector<PhaseOutcome> phases;  ///< In order of start.
     std::vector<FlowOutcome> flows;
     HighWater high_water;
     FirmwareFigures firmware;
     FirmwareProfile profile;  ///< If it was asked for.
-    Counters drops;           ///< By reason; zeros left out.
+    std::vector<BlockFigures> blocks;
+    Counters drops;  ///< By reason; zeros left out.
     Counters counters;
     uint64_t timeline_bin_ps = 0;          ///< 0: no timeline.
     std::vector<uint64_t> timeline_bytes;  ///< Payload placed in each bin, all devices.
@@ -124,7 +134,7 @@ struct RunOutcome {
     double wall_seconds = 0;
 };
 
-/// Throws InputError, one line, when the scenario's firmware image cannot be run.
+/// Throws InputError, one line, when the scenario's firmware image cannot be run, or not with its engines.
 void check_firmware(const Scenario& scenario);
 
 /// Runs the scenario to its end, to its time limit, or until progress.interrupted(); polls that at least

@@ -95,6 +95,7 @@ class World {
 
   private:
     void watch();
+    void engines_differ(const std::string& line);
     bool firmware_stopped() const { return processor != nullptr && processor->fault(); }
 
     RankMask culprits_;

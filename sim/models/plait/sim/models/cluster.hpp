@@ -29,7 +29,8 @@ class ScaleUpSwitchModule : public sc_core::sc_module {
 class Node : public sc_core::sc_module {
   public:
     Node(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric, PacketPools& pools,
-         uint32_t number, const ClusterParameters& parameters, const FirmwareFactory& make_firmware);
+         uint32_t number, const ClusterParameters& parameters, const FirmwareFactory& make_firmware,
+         const EngineBlocksFactory& make_blocks);
 
     ScaleUpSwitch& scale_up() { return switch_.network; }
     DeviceModel& device(uint32_t local) { return *devices_.at(local); }
@@ -44,9 +45,10 @@ class Node : public sc_core::sc_module {
 /// before the simulation has started, so a process has one cluster, as a rule.
 class Cluster : public sc_core::sc_module {
   public:
-    /// Throws std::invalid_argument with the message of validate().
+    /// Throws std::invalid_argument with the message of validate(). Without `make_blocks` all engines are
+    /// C++.
     Cluster(sc_core::sc_module_name module_name, const ClusterParameters& parameters,
-            const FirmwareFactory& make_firmware);
+            const FirmwareFactory& make_firmware, const EngineBlocksFactory& make_blocks = {});
 
     EventQueue& queue() { return queue_; }
     LeafSpine& fabric() { return fabric_.planes; }

@@ -12,6 +12,7 @@
 #include <plait/sim/fabric/scale_up.hpp>
 #include <plait/sim/models/device_firmware.hpp>
 #include <plait/sim/models/encode_engine.hpp>
+#include <plait/sim/models/engine_blocks.hpp>
 #include <plait/sim/models/engine_events.hpp>
 #include <plait/sim/models/engine_memory.hpp>
 #include <plait/sim/models/firmware_cores.hpp>
@@ -44,6 +45,7 @@ struct DeviceSurroundings {
     uint8_t local = 0;    ///< Port of the scale-up switch.
     bool virtual_payload = false;
     uint64_t seed = 1;
+    const EngineBlocksFactory* make_blocks = nullptr;  ///< Null: all engines are C++ alone.
 };
 
 /// Two faces: to the host (registers, memory, interrupts; at the device's end of the host interface), and the
@@ -76,6 +78,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     /// Null when the costs of handlers are declared.
     const CostSamples* cost_samples() const { return cores_.samples(); }
     EventQueue& queue() { return queue_; }
+    /// Null when all engines are C++ alone.
+    const EngineBlocks* engine_blocks() const { return blocks_.get(); }
     PacketMemory& packet_memory() { return packet_memory_; }
     ReduceEngine& reduce_engine() { return reduce_; }
 
@@ -125,9 +129,9 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     uint32_t take_non_finite(uint32_t counter) { return non_finite_.take(counter); }
     void window_open(uint32_t qpn, uint32_t peer_device, uint32_t first_psn, uint16_t packets,
                      uint16_t mtu_bytes);
-    void window_close(uint32_t qpn) { receive_pipe_.close(qpn); }
+    void window_close(uint32_t qpn);
     void window_refuse(uint32_t qpn, uint32_t psn);
-    const engines::RxWindow& window(uint32_t qpn) { return receive_pipe_.window(qpn); }
+    const engines::RxWindow& window(uint32_t qpn);
     engines::SpraySelector& spray(uint32_t qpn) {
         const auto sprays = engine_memory_.sprays();
         return sprays[qpn & (sprays.size() - 1)];
@@ -177,6 +181,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
                              std::span<const uint8_t> inline_bytes, uint32_t length_bytes);
     bool survives_corruption(PlanePacket& packet);
     void deliver_data(PlanePacket& packet, const engines::RxVerdict& verdict);
+    void ask_window(const WindowCommand& command);
+    BlockCycles window_takes(const WindowCommand& command, const engines::RxVerdict& verdict);
 
     const firmware::DeviceConfig config_;
     EventQueue& queue_;
@@ -186,6 +192,9 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     const uint32_t device_;
     const uint8_t local_;
     const bool virtual_payload_;
+    const std::unique_ptr<EngineBlocks> blocks_;  // null: all engines are C++ alone
+    const CycleClock engine_clock_;
+    EngineTimer windows_;
     HostMemory memory_;
     HostInterface host_;
     FirmwareCores cores_;

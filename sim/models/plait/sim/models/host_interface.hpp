@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include <plait/sim/models/host_memory.hpp>
 #include <plait/sim/models/parameters.hpp>
 #include <plait/sim/models/pools.hpp>
+#include <plait/sim/models/release_order.hpp>
 #include <plait/sim/models/servers.hpp>
 #include <plait/sim/models/statistics.hpp>
 #include <systemc>
@@ -26,8 +28,9 @@ class HostInterface : public sc_core::sc_module {
         void* object = nullptr;
     };
 
+    /// `blocks` may be null; its placement counters decide then when a write may follow placements.
     HostInterface(sc_core::sc_module_name module_name, EventQueue& queue, HostMemory& memory,
-                  const HostInterfaceParameters& parameters);
+                  const HostInterfaceParameters& parameters, EngineBlocks* blocks, uint64_t engine_cycle_ps);
 
     /// When data of a read issued at `issued_ps` has arrived in the device.
     uint64_t read(uint64_t issued_ps, uint64_t length_bytes);
@@ -57,10 +60,13 @@ class HostInterface : public sc_core::sc_module {
         uint64_t visible_ps = 0;
         uint64_t device_address = 0;
         uint32_t interrupt_bits = 0;  // an interrupt, not a write, when not 0
+        bool released = true;         // no placement before it is still in the device
         std::vector<uint8_t> bytes;
     };
 
     static void arrive(void* object, uint64_t argument);
+    static void released(void* object, uint64_t time_ps);
+    Slot take(uint64_t issued_ps, uint64_t length_bytes);
     void post(Posted* posted, uint64_t issued_ps, uint64_t length_bytes);
     void arm();
 
@@ -72,6 +78,8 @@ class HostInterface : public sc_core::sc_module {
     Server to_host_;
     ObjectPool<Posted> pool_;
     Ring<Posted*> posted_;
+    size_t released_ = 0;  // of them, from the front on
+    std::optional<ReleaseOrder> order_;
     InterruptSink sink_;
     bool armed_ = false;
     uint64_t last_written_ps_ = 0;

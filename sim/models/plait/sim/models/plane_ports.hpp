@@ -7,6 +7,7 @@
 
 #include <plait/sim/fabric/leaf_spine.hpp>
 #include <plait/sim/fabric/random.hpp>
+#include <plait/sim/models/engine_blocks.hpp>
 #include <plait/sim/models/engine_events.hpp>
 #include <plait/sim/models/packet_memory.hpp>
 #include <plait/sim/models/parameters.hpp>
@@ -20,9 +21,10 @@ namespace plait::sim {
 /// PSN goes to the fabric when it is ready and so passes the data that waits.
 class PlanePorts : public sc_core::sc_module {
   public:
+    /// `blocks` may be null; its ICRC then sees every frame that leaves or arrives, which must have bytes.
     PlanePorts(sc_core::sc_module_name module_name, EventQueue& queue, LeafSpine& fabric, PacketPools& pools,
                PacketMemory& memory, uint32_t device, const EngineParameters& parameters, uint64_t seed,
-               EngineEvents& events);
+               EngineEvents& events, EngineBlocks* blocks);
     ~PlanePorts() override;
 
     /// Sends `header` by header.plane; takes over one reference of the payload's block and of `held` (0:
@@ -31,7 +33,7 @@ class PlanePorts : public sc_core::sc_module {
     void send(const firmware::Packet& header, const PayloadSlice& payload, firmware::BufferId held,
               uint64_t ready_ps);
 
-    /// When a packet that is arriving now has passed the receive engine.
+    /// When a packet that is arriving now has passed the receive pipe, but for the receive window.
     uint64_t received_ps(const PlanePacket& packet);
 
     /// Announced state of the device's own port: a silent failure does not show.
@@ -64,6 +66,7 @@ class PlanePorts : public sc_core::sc_module {
     static void insert(Plane& plane, const Waiting& packet);
     void arm(uint8_t plane);
     void free(PlanePacket* packet);
+    uint64_t icrc_tail_ps(const firmware::Packet& header, const PayloadSlice& payload);
     uint32_t tie() { return tie_break(seed_, device_, ++ties_); }
 
     EventQueue& queue_;
@@ -71,6 +74,7 @@ class PlanePorts : public sc_core::sc_module {
     PacketPools& pools_;
     PacketMemory& memory_;
     EngineEvents& events_;
+    EngineBlocks* const blocks_;
     const uint32_t device_;
     const uint64_t seed_;
     const CycleClock clock_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <plait/sim/fabric/scale_up.hpp>
+#include <plait/sim/models/engine_blocks.hpp>
 #include <plait/sim/models/engine_events.hpp>
 #include <plait/sim/models/packet_memory.hpp>
 #include <plait/sim/models/parameters.hpp>
@@ -23,10 +24,11 @@ class ScaleUpPort : public sc_core::sc_module {
   public:
     ScaleUpPort(sc_core::sc_module_name module_name, EventQueue& queue, ScaleUpSwitch& network,
                 PacketPools& pools, PacketMemory& memory, uint8_t local, const EngineParameters& parameters,
-                EngineEvents& events);
+                EngineEvents& events, EngineBlocks* blocks);
     ~ScaleUpPort() override;
 
     /// Sends a copy to each device whose bit is set in `targets`. `index` has an entry a target, or is empty.
+    /// FirmwareError when there is no target or one that does not exist, or another number of indices.
     /// The caller keeps its references of payload and `held` (0: none). `ready_ps`: header and payload are in
     /// the device. With `notify`, frames_sent(header.tag) follows when no copy is left in the device, one
     /// that was lost included.
@@ -64,10 +66,12 @@ class ScaleUpPort : public sc_core::sc_module {
     PacketPools& pools_;
     PacketMemory& memory_;
     EngineEvents& events_;
+    EngineBlocks* const blocks_;
     const uint8_t local_;
     const CycleClock clock_;
     const uint64_t transmit_latency_ps_;
     const uint64_t receive_latency_ps_;
+    EngineTimer forward_;
     Server loopback_;
     ServerGroup receive_pipes_;
     Ring<ScaleUpFrame*> waiting_;  // for packet memory

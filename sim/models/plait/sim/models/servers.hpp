@@ -69,6 +69,7 @@ class CycleClock {
     uint64_t time_ps(uint64_t bytes) const {
         return (bytes + bytes_per_cycle_ - 1) / bytes_per_cycle_ * cycle_ps_;
     }
+    uint64_t cycle_ps() const { return cycle_ps_; }
 
   private:
     uint64_t cycle_ps_;

@@ -1,0 +1,71 @@
+// Engines of a device that are there as blocks too, beside the C++ engines.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <plait/sim/models/engine_commands.hpp>
+#include <plait/sim/models/servers.hpp>
+
+namespace plait::sim {
+
+/// How much a block has done.
+struct BlockUse {
+    std::string name;
+    uint64_t commands = 0;
+    uint64_t latency_cycles = 0;  ///< Of all commands.
+    uint32_t latency_cycles_max = 0;
+
+    void add(BlockCycles cycles) {
+        ++commands;
+        latency_cycles += cycles.latency;
+        latency_cycles_max = std::max(latency_cycles_max, cycles.latency);
+    }
+};
+
+/// Each function carries out one command, compares the block's answer with that of the C++ engine, and says
+/// what the block took. Who implements it ends the run when they differ.
+class EngineBlocks {
+  public:
+    virtual ~EngineBlocks() = default;
+    virtual BlockCycles window(const WindowCommand& command, const WindowAnswer& expected) = 0;
+    /// `packet` is what the ICRC covers: from the first byte of the IP header to the last pad byte.
+    virtual BlockCycles icrc(std::span<const uint8_t> packet, uint32_t expected) = 0;
+    virtual BlockCycles forward(const ForwardRow& row, const ForwardAnswer& expected) = 0;
+    virtual BlockCycles order(const OrderCommand& command, const OrderAnswer& expected) = 0;
+    virtual std::vector<BlockUse> use() const = 0;
+};
+
+/// Makes the blocks of a device; null for one whose engines are C++ alone.
+using EngineBlocksFactory = std::function<std::unique_ptr<EngineBlocks>(uint32_t device)>;
+
+/// Has the block compute the ICRC of a whole frame, of what it covers; cycles from the frame's last bytes to
+/// the answer.
+uint32_t icrc_tail(EngineBlocks& blocks, std::span<const uint8_t> frame);
+
+/// When an engine answers that takes one command after the other.
+class EngineTimer {
+  public:
+    explicit EngineTimer(uint64_t cycle_ps) : cycle_ps_(cycle_ps) {}
+
+    /// A command that is given now and ready at `ready_ps`.
+    uint64_t answered_ps(uint64_t now_ps, uint64_t ready_ps, BlockCycles cycles) {
+        return engine_.take(now_ps, ready_ps, cycles.interval * cycle_ps_).start_ps +
+               cycles.latency * cycle_ps_;
+    }
+
+  private:
+    uint64_t cycle_ps_;
+    Server engine_;
+};
+
+/// What is left of a pipe's latency beside that of its engines.
+inline uint64_t beside_engines_ps(uint64_t latency_ps, uint64_t engines_ps) {
+    return latency_ps > engines_ps ? latency_ps - engines_ps : 0;
+}
+
+}  // namespace plait::sim

@@ -1,0 +1,94 @@
+"""Verilated engines in the simulator's loop: the same results and completions as with the C++ engines, in the same time."""
+
+import unittest
+
+from program import SCENARIOS, run
+
+MOST_APART = 0.05  # of a phase's time
+
+EP = f"""
+[topology]
+nodes = 2
+gpus_per_node = 4
+[workload]
+kind = "ep"
+tokens = 48
+hidden = 7168
+experts = 256
+topk = 8
+routing = "{SCENARIOS}/data/prefill_last.npy"
+routing_weights = "{SCENARIOS}/data/prefill_last_weights.npy"
+"""
+FAULTS = EP.replace("[workload]", "[scale_out]\nloss = 0.01\nduplication = 0.01\ncorruption = 0.01\n[workload]")
+FLOWS = """
+[topology]
+nodes = 2
+gpus_per_node = 4
+[scale_out]
+%s
+[workload]
+kind = "%s"
+operation = "%s"
+bytes_per_flow = 400000
+message_bytes = 40000
+qps_per_flow = 2
+"""
+CASES = {
+    "ep": EP,
+    "faults": FAULTS,
+    "dead_device": EP + '[[fault]]\nat_us = 30\nwhat = "device_down"\ndevice = 3\n',
+    "small_window": EP + "[transport]\nwindow_packets = 64\n",
+    "trimming": FLOWS % ("trimming = true\nbuffer_bytes = 16384\necn_threshold_bytes = 8192", "incast", "write"),
+    "out_of_order": FLOWS % ("reordering = 0.1\nreordering_delay_ns = 40000", "permutation", "send"),
+    "immediates": FLOWS % ("", "alltoall", "write_immediate"),
+}
+BLOCKS = ["plait_rx_window", "plait_icrc", "plait_forward", "plait_order"]
+
+
+class Rtl(unittest.TestCase):
+    def compare(self, cpp, rtl):
+        """Everything that was moved and done is the same, and about as fast."""
+        self.assertEqual((cpp[0].returncode, cpp[0].stderr), (rtl[0].returncode, rtl[0].stderr))
+        for before, after in zip(cpp[1]["phases"], rtl[1]["phases"], strict=True):
+            for key in ("name", "complete", "verified", "floor_us", "non_finite", "noise"):
+                self.assertEqual(before[key], after[key], key)
+            self.assertAlmostEqual(after["time_us"] / max(before["time_us"], 1e-9), 1, delta=MOST_APART)
+        for before, after in zip(cpp[1]["runs"], rtl[1]["runs"], strict=True):
+            self.assertEqual(before["errors"], after["errors"])
+            for key in ("qp_errors", "host_faults", "reductions"):
+                self.assertEqual(before["counters"][key], after["counters"][key], key)
+        return rtl[1]["runs"][0]["blocks"]
+
+    def test_ep8_with_the_engines_of_a_node(self):
+        blocks = self.compare(run("ep8"), run("ep8-rtl"))
+        self.assertEqual(list(blocks), BLOCKS)
+        for block in blocks.values():
+            self.assertGreater(block["commands"], 4000)
+        self.assertEqual([blocks[name]["cycles_max"] for name in ("plait_rx_window", "plait_forward")], [3, 1])
+
+    def test_all_devices_whatever_happens(self):
+        for name, scenario in CASES.items():
+            with self.subTest(name):
+                self.compare(run(scenario), run('engines = "rtl"\n' + scenario))
+
+    def test_the_same_bytes_again(self):
+        first = run('engines = "rtl"\n' + FAULTS)
+        self.assertEqual(first[2], run('engines = "rtl"\n' + FAULTS)[2])
+
+    def test_chosen_devices(self):
+        def commands(keys):
+            return run('engines = "rtl"\n' + keys + EP)[1]["runs"][0]["blocks"]["plait_icrc"]["commands"]
+
+        every = commands("")
+        self.assertEqual(commands("rtl_nodes = [0]\nrtl_devices = [4, 5, 6, 7]\n"), every)
+        self.assertEqual(commands("rtl_nodes = [1]\n") + commands("rtl_devices = [1, 0, 3, 2, 2]\n"), every)
+        self.assertLess(commands("rtl_devices = [6]\n"), every / 4)
+
+    def test_a_slow_clock(self):
+        slow = EP.replace("[workload]", "[device]\nclock_ghz = 0.05\ncore_mhz = 1000\n[workload]")
+        self.assertGreater(run(slow)[1]["phases"][0]["time_us"], 1.5 * run(EP)[1]["phases"][0]["time_us"])
+        self.compare(run(slow), run('engines = "rtl"\n' + slow))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,110 @@
+// The Verilated engines of a device, asked as the device model asks them.
+#include <gtest/gtest.h>
+
+#include <plait/engines/icrc.hpp>
+#include <plait/sim/models/order_engine.hpp>
+#include <plait/sim/verilated/verilated_engines.hpp>
+
+namespace plait::sim {
+namespace {
+
+using regmap::OrderOpcode;
+using regmap::Status;
+using regmap::WindowOpcode;
+
+class VerilatedEnginesTest : public testing::Test {
+  protected:
+    // The C++ window of one queue pair.
+    WindowAnswer open(uint32_t psn) {
+        window_.reset(psn, 64);
+        return state_of(window_);
+    }
+    WindowAnswer receive(uint32_t psn) {
+        const engines::RxVerdict verdict = window_.receive(psn);
+        WindowAnswer answer = state_of(window_);
+        answer.verdict = verdict;
+        return answer;
+    }
+
+    std::vector<std::string> lines_;
+    std::unique_ptr<EngineBlocks> blocks_ =
+        make_verilated_engines(6, 1, [this](const std::string& line) { lines_.push_back(line); });
+    engines::RxWindow window_;
+};
+
+TEST_F(VerilatedEnginesTest, AgreeAndSayWhatTheyTook) {
+    EXPECT_EQ(blocks_->window({WindowOpcode::open, 3, 7, 64}, open(7)).latency, window_cycles.latency);
+    for (const uint32_t psn : {7U, 9U, 8U, 9U, 7U + 64 + 3}) {
+        const BlockCycles cycles = blocks_->window({WindowOpcode::receive, 3, psn, 0}, receive(psn));
+        EXPECT_EQ(cycles.latency, window_cycles.latency);
+        EXPECT_EQ(cycles.interval, window_cycles.interval);
+    }
+
+    for (const size_t length : {size_t{41}, size_t{64}, size_t{1000}}) {
+        const std::vector<uint8_t> packet(length, 0x45);
+        const BlockCycles cycles = blocks_->icrc(packet, engines::icrc(packet));
+        const auto beats = static_cast<uint32_t>((length + icrc_bytes_a_cycle - 1) / icrc_bytes_a_cycle);
+        EXPECT_EQ(cycles.interval, beats);
+        EXPECT_EQ(cycles.latency, beats - 1 + icrc_tail_cycles);
+    }
+
+    const ForwardRow row{0b1010, 4, 1, 2, {70, 80}};
+    const BlockCycles forwarded = blocks_->forward(row, answer_of(row));
+    EXPECT_EQ(forwarded.latency, forward_cycles.latency);
+    EXPECT_EQ(forwarded.interval, forward_cycles.interval);
+
+    OrderEngine order;
+    const auto ask = [&](const OrderCommand& command) { return blocks_->order(command, order.run(command)); };
+    EXPECT_EQ(ask({OrderOpcode::place, 0, 1, 0}).latency, order_cycles.latency);
+    EXPECT_EQ(ask({OrderOpcode::release, 0, 1, 40}).latency, order_cycles.latency);
+    ask({OrderOpcode::release, 0, 3, 41});
+    ask({OrderOpcode::release, 0, 3, 42});
+    EXPECT_GT(ask({OrderOpcode::place, 0, 5, 0}).latency, order_cycles.latency) << "it releases two";
+    EXPECT_TRUE(lines_.empty()) << lines_.front();
+
+    const std::vector<BlockUse> use = blocks_->use();
+    ASSERT_EQ(use.size(), 4U);
+    EXPECT_EQ(use[0].commands, 6U);
+    EXPECT_EQ(use[0].latency_cycles, 6U * window_cycles.latency);
+    EXPECT_EQ(use[1].latency_cycles_max, 16U - 1 + icrc_tail_cycles);
+}
+
+TEST_F(VerilatedEnginesTest, TellOfADifferenceOnce) {
+    blocks_->window({WindowOpcode::open, 3, 7, 64}, open(7));
+    WindowAnswer wrong = receive(8);
+    wrong.verdict.cumulative_psn = 9;
+    blocks_->window({WindowOpcode::receive, 3, 8, 0}, wrong);
+    ASSERT_EQ(lines_.size(), 1U);
+    EXPECT_EQ(lines_[0],
+              "device 6: plait_rx_window, command 2: opcode 0 qp 3 psn 8 packets 0: it answers status 0 "
+              "verdict 0 next 7 hole highest 9 bitmap 0 0, the C++ engine status 0 verdict 0 next 9 hole "
+              "highest 9 bitmap 0 0");
+    blocks_->forward({0b1, 4, 1, 1, {70}}, {});
+    EXPECT_EQ(blocks_->icrc(std::vector<uint8_t>(65), 0).latency, 1 + icrc_tail_cycles);
+    EXPECT_EQ(lines_.size(), 1U);
+}
+
+TEST_F(VerilatedEnginesTest, EveryBlockIsCompared) {
+    const std::vector<uint8_t> packet(100, 0x45);
+    const ForwardRow row{0b1010, 4, 1, 2, {70, 80}};
+    ForwardAnswer forwarded = answer_of(row);
+    forwarded.indices[3] = 0;
+    const auto line_of = [](auto ask) {
+        std::string line;
+        ask(*make_verilated_engines(0, 1, [&](const std::string& text) { line = text; }));
+        return line;
+    };
+    EXPECT_NE(line_of([&](EngineBlocks& blocks) {
+                  blocks.icrc(packet, ~engines::icrc(packet));
+              }).find("plait_icrc, command 1: 100 bytes"),
+              std::string::npos);
+    EXPECT_NE(line_of([&](EngineBlocks& blocks) { blocks.forward(row, forwarded); }).find("plait_forward"),
+              std::string::npos);
+    EXPECT_NE(line_of([&](EngineBlocks& blocks) {
+                  blocks.order({OrderOpcode::place, 0, 1, 0}, {.placed = 2});
+              }).find("plait_order"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace plait::sim
