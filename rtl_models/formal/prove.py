@@ -16,10 +16,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 # Cycles from the start that are looked at. One is all there is of a block without state: its proof begins anywhere.
-STEPS = {"plait_forward": 6, "plait_icrc": 11, "plait_order": 10, "plait_ram": 12, "plait_rx_window": 12, "plait_rx_window_update": 1}
+STEPS = {"plait_forward": 6, "plait_icrc": 11, "plait_order": 10, "plait_ram": 12, "plait_rx_window": 12, "plait_rx_window_update": 1,
+         "plait_spray": 8}
 
 # Cells that a proof takes from the folder `free`, because it must hold whatever they compute.
-FREE = {"plait_icrc": {"plait_linear_map"}}
+FREE = {"plait_icrc": {"plait_linear_map"}, "plait_spray": {"plait_spray_setup", "plait_spray_failures"}}
 
 
 def run(command, **options):
@@ -29,8 +30,9 @@ def run(command, **options):
 def prove(name, package, rtl, folder):
     """Whether all assertions hold, and what the tools say."""
     free = FREE.get(name, set())
-    cells = [HERE / "free" / file.name if file.stem in free else file for file in sorted(rtl.glob("common/*.sv"))]
-    sources = [package, *cells, *sorted(rtl.glob("blocks/*/*.sv")), HERE / f"{name}_proof.sv"]
+    cells = [HERE / "free" / file.name if file.stem in free else file
+             for file in sorted([*rtl.glob("common/*.sv"), *rtl.glob("blocks/*/*.sv")])]
+    sources = [package, *cells, HERE / f"{name}_proof.sv"]
     model = Path(folder) / f"{name}.smt2"
     script = "; ".join([
         "read_verilog -defer -formal -sv " + " ".join(map(str, sources)), f"prep -flatten -top {name}_proof", "memory_map",

@@ -4,6 +4,7 @@
 #include "../contract/engines/forward_backends.hpp"
 #include "../contract/engines/icrc_backends.hpp"
 #include "../contract/engines/order_backends.hpp"
+#include "../contract/engines/spray_backends.hpp"
 #include "../contract/engines/window_backends.hpp"
 
 namespace plait::contract {
@@ -33,6 +34,30 @@ void rtl_rx_window(benchmark::State& state) {
     run_block(state, block, commands, commands.size());
 }
 BENCHMARK(rtl_rx_window);
+
+void rtl_spray(benchmark::State& state) {
+    SprayRtl block;
+    std::vector<SprayCommand> commands;
+    for (uint32_t qp = 0; qp < 4; ++qp)
+        commands.push_back({.opcode = regmap::SprayOpcode::configure,
+                            .qp = qp,
+                            .config = {engines::SprayPolicy::spray, 4, 128, qp, 4}});
+    block.run(commands);
+    // Each packet takes a credit, which comes back, and is soon gone; four queue pairs in turn.
+    commands.clear();
+    for (uint32_t i = 0; i < batch; i += 4) {
+        const auto plane = static_cast<uint8_t>(i / 16 % 4);
+        const auto lane = static_cast<uint8_t>(1U << plane);
+        commands.push_back({.opcode = regmap::SprayOpcode::credit, .bytes = 1, .plane = plane});
+        commands.push_back(
+            {.opcode = regmap::SprayOpcode::choose, .qp = i / 4 % 4, .up = lane, .bytes = 4200});
+        commands.push_back({.opcode = regmap::SprayOpcode::acknowledged, .qp = i / 4 % 4, .flag = true});
+        commands.push_back(
+            {.opcode = regmap::SprayOpcode::gone, .qp = i / 4 % 4, .plane = plane, .flag = true});
+    }
+    run_block(state, block, commands, commands.size());
+}
+BENCHMARK(rtl_spray);
 
 void rtl_icrc(benchmark::State& state) {
     VerilatedBlock<IcrcPorts> block;

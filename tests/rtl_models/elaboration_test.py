@@ -15,6 +15,8 @@ ALLOWED = {
     "plait_order": ["COUNTERS=2", "COUNTERS=1000", "RELEASES=2", "RELEASES=4096", "COUNT_BITS=2", "TAG_BITS=1"],
     "plait_rx_window": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "RING_PACKETS=1024", "LEAST_PACKETS=512", "BITMAP_BITS=512",
                         "QPN_BITS=10"],
+    "plait_spray": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "QPN_BITS=10", "PLANES=2", "PLANES=5", "ENTROPIES=8", "BYTES_BITS=8",
+                    "CREDIT_BITS=17"],
 }
 # Parameter: what the message says. A block without parameters has none.
 REFUSED = {
@@ -36,6 +38,16 @@ REFUSED = {
         "LEAST_PACKETS=0": "LEAST_PACKETS is 0, expected 1 .. RING_PACKETS",
         "LEAST_PACKETS=513": "LEAST_PACKETS is 513, expected 1 .. RING_PACKETS",
         "BITMAP_BITS=513": "BITMAP_BITS is 513, expected at most RING_PACKETS",
+    },
+    "plait_spray": {
+        "QUEUE_PAIRS=1": "QUEUE_PAIRS is 1, expected at least 2",
+        "QPN_BITS=9": "QPN_BITS is 9, too few to name all queue pairs",
+        "PLANES=1": "PLANES is 1, expected 2 .. 8",
+        "PLANES=9": "PLANES is 9, expected 2 .. 8",
+        "ENTROPIES=100": "ENTROPIES is 100, expected a power of two, PLANES .. 256",
+        "ENTROPIES=4": "ENTROPIES is 4, expected a power of two, PLANES .. 256",
+        "ENTROPIES=512": "ENTROPIES is 512, expected a power of two, PLANES .. 256",
+        "CREDIT_BITS=15": "CREDIT_BITS is 15, expected at least BYTES_BITS",
     },
 }
 
