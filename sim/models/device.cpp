@@ -45,6 +45,7 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
                   : nullptr),
       engine_clock_(parameters.engines.clock_ghz, parameters.engines.bytes_per_cycle),
       windows_(engine_clock_.cycle_ps()),
+      sprays_(engine_clock_.cycle_ps()),
       host_("host_interface", queue_, memory_, parameters.host, blocks_.get(), engine_clock_.cycle_ps()),
       cores_("firmware_cores", surroundings.queue, parameters.cores),
       packet_memory_("packet_memory", queue_, pools_.payload, parameters.engines),
@@ -61,6 +62,7 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       receive_pipe_(engine_memory_.windows()),
       bit_errors_(hash_combine(surroundings.seed, device_), "bit errors"),
       firmware_(make_firmware(*this, config_)) {
+    for (uint8_t plane = 0; plane < config_.planes; ++plane) credit_plane(plane, config_.transmit_credits);
     const uint32_t* const messages = firmware_->message_counter();
     if (messages != nullptr) cores_.count_messages(*messages);
 }
@@ -111,6 +113,7 @@ DeviceStatistics DeviceModel::statistics() const {
 
 void DeviceModel::plane_started(uint8_t plane) {
     if (!dead_) {
+        credit_plane(plane, 1);
         cores_.begin(Work::credit, plane, queue_.now_ps());
         firmware_->on_transmit_credit(plane);
     }

@@ -1,6 +1,7 @@
 // The HAL's commands.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <plait/hal/hal.hpp>
 #include <plait/sim/models/device.hpp>
@@ -51,9 +52,26 @@ void DeviceModel::send(const firmware::Packet& packet, const firmware::Payload& 
     const bool is_data = firmware::is_data(packet.opcode);
     cores_.add(is_data ? WorkPart::data : WorkPart::control);
     const uint64_t issued_ps =
-        is_data ? cores_.send(cores_.home(packet.local_qpn), ready_ps(), row_entries(packet)) : ready_ps();
+        is_data ? departs_ps(cores_.send(cores_.home(packet.local_qpn), ready_ps(), row_entries(packet)))
+                : ready_ps();
     const Gathered gathered = gather(payload, packet.payload_bytes, issued_ps);
     planes_.send(packet, gathered.slice, gathered.held, gathered.ready_ps);
+}
+
+// A data packet departs when its path is known; what that takes as a rule is in the latency of the pipe.
+uint64_t DeviceModel::departs_ps(uint64_t issued_ps) {
+    const BlockCycles taken = std::exchange(choice_cycles_, spray_cycles);
+    return sprays_.answered_ps(queue_.now_ps(), issued_ps, taken) -
+           spray_cycles.latency * engine_clock_.cycle_ps();
+}
+
+// The spray selectors count what each plane takes, as firmware does.
+void DeviceModel::credit_plane(uint8_t plane, uint32_t packets) {
+    if (blocks_ != nullptr) {
+        (void)blocks_->spray(
+            {.opcode = regmap::SprayOpcode::credit, .bytes = static_cast<uint16_t>(packets), .plane = plane},
+            {});
+    }
 }
 
 DeviceModel::Gathered DeviceModel::gather(const firmware::Payload& payload, uint32_t length_bytes,

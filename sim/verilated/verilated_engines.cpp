@@ -5,6 +5,7 @@
 #include <plait/sim/verilated/forward_ports.hpp>
 #include <plait/sim/verilated/icrc_ports.hpp>
 #include <plait/sim/verilated/order_ports.hpp>
+#include <plait/sim/verilated/spray_ports.hpp>
 #include <plait/sim/verilated/window_ports.hpp>
 #include <span>
 #include <sstream>
@@ -39,6 +40,7 @@ class VerilatedEngines final : public EngineBlocks {
     VerilatedEngines(uint32_t device, uint64_t seed, EnginesDiffer differs);
 
     BlockCycles window(const WindowCommand& command, const WindowAnswer& expected) override;
+    BlockCycles spray(const SprayCommand& command, const SprayAnswer& expected) override;
     BlockCycles icrc(std::span<const uint8_t> packet, uint32_t expected) override;
     BlockCycles forward(const ForwardRow& row, const ForwardAnswer& expected) override;
     BlockCycles order(const OrderCommand& command, const OrderAnswer& expected) override;
@@ -66,6 +68,7 @@ class VerilatedEngines final : public EngineBlocks {
     const EnginesDiffer differs_;
     bool differed_ = false;
     Engine<WindowPorts> window_;
+    Engine<SprayPorts> spray_;
     Engine<IcrcPorts> icrc_;
     Engine<ForwardPorts> forward_;
     Engine<OrderPorts> order_;
@@ -76,6 +79,7 @@ VerilatedEngines::VerilatedEngines(uint32_t device, uint64_t seed, EnginesDiffer
     : device_(device),
       differs_(std::move(differs)),
       window_("plait_rx_window", seed),
+      spray_("plait_spray", seed),
       icrc_("plait_icrc", seed),
       forward_("plait_forward", seed),
       order_("plait_order", seed) {}
@@ -84,6 +88,13 @@ BlockCycles VerilatedEngines::window(const WindowCommand& command, const WindowA
     if (differed_) return window_cycles;
     const auto outcome = window_.ask(std::span(&command, 1));
     compare(window_.use, command, outcome.answers.back(), expected);
+    return {outcome.latency, outcome.interval};
+}
+
+BlockCycles VerilatedEngines::spray(const SprayCommand& command, const SprayAnswer& expected) {
+    if (differed_) return spray_cycles;
+    const auto outcome = spray_.ask(std::span(&command, 1));
+    compare(spray_.use, command, outcome.answers.back(), expected);
     return {outcome.latency, outcome.interval};
 }
 
@@ -115,7 +126,7 @@ BlockCycles VerilatedEngines::order(const OrderCommand& command, const OrderAnsw
 }
 
 std::vector<BlockUse> VerilatedEngines::use() const {
-    return {window_.use, icrc_.use, forward_.use, order_.use};
+    return {window_.use, spray_.use, icrc_.use, forward_.use, order_.use};
 }
 
 template <typename Command, typename Answer>

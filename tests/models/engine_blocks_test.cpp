@@ -17,11 +17,13 @@ constexpr uint64_t cycle_ps = 1000;
 // What the blocks of all devices were asked and take.
 struct Script {
     BlockCycles window = window_cycles;
+    BlockCycles spray = spray_cycles;
     BlockCycles forward = forward_cycles;
     BlockCycles order = order_cycles;
     uint32_t icrc_tail = icrc_tail_cycles;
     std::vector<WindowCommand> windows;
     std::vector<WindowAnswer> window_answers;
+    std::vector<SprayCommand> sprays;
     std::vector<ForwardRow> rows;
     std::vector<OrderCommand> orders;
     std::vector<size_t> icrc_bytes;
@@ -35,6 +37,10 @@ class ScriptedBlocks final : public EngineBlocks {
         script_.windows.push_back(command);
         script_.window_answers.push_back(expected);
         return command.opcode == regmap::WindowOpcode::receive ? script_.window : window_cycles;
+    }
+    BlockCycles spray(const SprayCommand& command, const SprayAnswer&) override {
+        script_.sprays.push_back(command);
+        return script_.spray;
     }
     BlockCycles icrc(std::span<const uint8_t> packet, uint32_t) override {
         script_.icrc_bytes.push_back(packet.size());
@@ -126,6 +132,30 @@ TEST_F(EngineBlocksTest, FirmwaresCommandsReachTheWindow) {
     EXPECT_EQ(script_.window_answers[3].bitmap[0], 1U << 5);
     EXPECT_EQ(script_.window_answers[4].highest, 0U);
     EXPECT_EQ(script_.window_answers[5], WindowAnswer{});
+}
+
+TEST_F(EngineBlocksTest, APacketDepartsWhenItsPathIsKnown) {
+    using regmap::SprayOpcode;
+    ASSERT_EQ(script_.sprays.size(), 4U * 4U) << "the credit of each device's planes";
+    EXPECT_EQ(script_.sprays[0].opcode, SprayOpcode::credit);
+    EXPECT_EQ(script_.sprays[0].bytes, device(0).config().transmit_credits);
+    cluster_.connect(0, 1);
+    SprayPort spray = device(0).spray_port(1, device(0).spray(1));
+    ASSERT_TRUE(spray.configure({engines::SprayPolicy::spray, 4, 8, 1, 4}));
+    const auto way_of = [&](uint32_t psn) {
+        const auto path = spray.choose_due(spray.planes_due(0b1111), 0b1111, 100);
+        const uint64_t start = cluster_.queue().now_ps();
+        device(0).send(write_packet(0, 1, 0, psn, path->plane), {});
+        cluster_.run();
+        return cluster_.firmware(1).arrivals.back().time_ps - start;
+    };
+    const uint64_t usual_ps = way_of(0);
+    const std::array expected{SprayOpcode::configure, SprayOpcode::due, SprayOpcode::choose,
+                              SprayOpcode::credit};
+    ASSERT_EQ(script_.sprays.size(), 16U + expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(script_.sprays[16 + i].opcode, expected[i]) << i;
+    script_.spray.latency += 70;
+    EXPECT_EQ(way_of(1), usual_ps + 70 * cycle_ps);
 }
 
 TEST_F(EngineBlocksTest, FramesLeaveWhenTheirSetIsKnown) {

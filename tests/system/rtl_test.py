@@ -42,7 +42,7 @@ CASES = {
     "out_of_order": FLOWS % ("reordering = 0.1\nreordering_delay_ns = 40000", "permutation", "send"),
     "immediates": FLOWS % ("", "alltoall", "write_immediate"),
 }
-BLOCKS = ["plait_rx_window", "plait_icrc", "plait_forward", "plait_order"]
+BLOCKS = ["plait_rx_window", "plait_spray", "plait_icrc", "plait_forward", "plait_order"]
 
 
 class Rtl(unittest.TestCase):

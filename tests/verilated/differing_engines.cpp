@@ -13,6 +13,7 @@ class DifferingEngines final : public EngineBlocks {
         if (++windows_ == 20) differs_("device " + std::to_string(device_) + ": another answer");
         return window_cycles;
     }
+    BlockCycles spray(const SprayCommand&, const SprayAnswer&) override { return spray_cycles; }
     BlockCycles icrc(std::span<const uint8_t>, uint32_t) override { return {icrc_tail_cycles, 1}; }
     BlockCycles forward(const ForwardRow&, const ForwardAnswer&) override { return forward_cycles; }
     BlockCycles order(const OrderCommand&, const OrderAnswer&) override { return order_cycles; }

@@ -3,13 +3,14 @@
 
 #include <plait/engines/icrc.hpp>
 #include <plait/sim/models/order_engine.hpp>
+#include <plait/sim/models/spray_port.hpp>
 #include <plait/sim/verilated/verilated_engines.hpp>
 
 namespace plait::sim {
 namespace {
 
 using regmap::OrderOpcode;
-using regmap::Status;
+using regmap::SprayOpcode;
 using regmap::WindowOpcode;
 
 class VerilatedEnginesTest : public testing::Test {
@@ -48,6 +49,26 @@ TEST_F(VerilatedEnginesTest, AgreeAndSayWhatTheyTook) {
         EXPECT_EQ(cycles.latency, beats - 1 + icrc_tail_cycles);
     }
 
+    engines::SpraySelector selector;
+    BlockCycles choice;
+    SprayPort spray(selector, 900, blocks_.get(), choice);
+    blocks_->spray({.opcode = SprayOpcode::credit, .bytes = 9, .plane = 1}, {});
+    ASSERT_TRUE(spray.configure({engines::SprayPolicy::spray, 2, 6, 77, 1}));
+    EXPECT_TRUE(spray.choose_due(spray.planes_due(0b10), 0b10, 900));
+    EXPECT_EQ(choice.latency, spray_cycles.latency);
+    EXPECT_EQ(choice.interval, spray_cycles.interval);
+    spray.on_ack(1, true);
+    spray.on_loss(3);
+    EXPECT_TRUE(spray.plane_suspect(1));
+    EXPECT_TRUE(spray.next_to_probe());
+    spray.on_probe_returned(3);
+    spray.on_gone(1, true);
+    spray.exclude_plane(0);
+    EXPECT_TRUE(spray.next_to_probe());
+    spray.restore_plane(0);
+    spray.forget_in_flight();
+    EXPECT_EQ(spray.path(5).plane, 1);
+
     const ForwardRow row{0b1010, 4, 1, 2, {70, 80}};
     const BlockCycles forwarded = blocks_->forward(row, answer_of(row));
     EXPECT_EQ(forwarded.latency, forward_cycles.latency);
@@ -63,10 +84,10 @@ TEST_F(VerilatedEnginesTest, AgreeAndSayWhatTheyTook) {
     EXPECT_TRUE(lines_.empty()) << lines_.front();
 
     const std::vector<BlockUse> use = blocks_->use();
-    ASSERT_EQ(use.size(), 4U);
+    ASSERT_EQ(use.size(), 5U);
     EXPECT_EQ(use[0].commands, 6U);
     EXPECT_EQ(use[0].latency_cycles, 6U * window_cycles.latency);
-    EXPECT_EQ(use[1].latency_cycles_max, 16U - 1 + icrc_tail_cycles);
+    EXPECT_EQ(use[2].latency_cycles_max, 16U - 1 + icrc_tail_cycles);
 }
 
 TEST_F(VerilatedEnginesTest, TellOfADifferenceOnce) {
@@ -97,6 +118,10 @@ TEST_F(VerilatedEnginesTest, EveryBlockIsCompared) {
     EXPECT_NE(line_of([&](EngineBlocks& blocks) {
                   blocks.icrc(packet, ~engines::icrc(packet));
               }).find("plait_icrc, command 1: 100 bytes"),
+              std::string::npos);
+    EXPECT_NE(line_of([&](EngineBlocks& blocks) {
+                  blocks.spray({.opcode = SprayOpcode::credit, .bytes = 9, .plane = 1}, {.granted = true});
+              }).find("plait_spray"),
               std::string::npos);
     EXPECT_NE(line_of([&](EngineBlocks& blocks) { blocks.forward(row, forwarded); }).find("plait_forward"),
               std::string::npos);

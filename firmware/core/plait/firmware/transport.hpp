@@ -241,6 +241,12 @@ class Transport {
     [[nodiscard]] std::uint8_t control_plane(const QueuePair& qp, std::uint8_t preferred);
 
     auto& hal() { return context_.hal(); }
+    /// The queue pair's spray selector, or what its HAL has before it.
+    decltype(auto) spray_of(const QueuePair& qp) {
+        if constexpr (requires { hal().spray_port(qp.qpn, *qp.spray); })
+            return hal().spray_port(qp.qpn, *qp.spray);
+        else return (*qp.spray);
+    }
     [[nodiscard]] std::uint64_t now_ns() const { return context_.hal().now_ns(); }
     /// Name of a packet in the lists.
     [[nodiscard]] static std::uint16_t number_of(std::uint64_t count) { return count % (1U << 15); }

@@ -39,7 +39,7 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     const std::uint32_t rtt_ns = round_trip_ns(qp, packet, cause);
     if (qp.rto_backoff != 0) qp.answers_late |= is_late_answer(qp, packet, cause);
     if (ack.causing_marked && cause >= 0)
-        qp.spray->on_ack(qp.packets[number_of(cause_count)].entropy_index, true);
+        spray_of(qp).on_ack(qp.packets[number_of(cause_count)].entropy_index, true);
     const std::int32_t advance = engines::psn_diff(ack.cumulative_psn, psn_of(qp, qp.base));
     Confirmed confirmed;
     if (advance > 0) {
@@ -148,7 +148,7 @@ void Transport<Context>::packet_acknowledged(QueuePair& qp, std::uint32_t count,
         of_latest = late_acknowledged(qp, number_of(count));
         confirmed.is_orderly = false;
     } else {
-        qp.spray->on_gone(entry.plane, true);
+        spray_of(qp).on_gone(entry.plane, true);
     }
     if (of_latest) {
         if (static_cast<std::int32_t>(qp.acked_departure - entry.departure) < 0)
@@ -168,7 +168,7 @@ template <class Context>
 bool Transport<Context>::late_acknowledged(QueuePair& qp, std::uint16_t number) {
     PacketEntry& entry = qp.packets[number];
     const bool is_first = entry.transmissions == 1;
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     if (entry.state == PacketState::lost) {
         const auto behind = static_cast<std::int32_t>(qp.acked_departure - entry.departure);
         ++statistics_.cancelled_retransmissions;

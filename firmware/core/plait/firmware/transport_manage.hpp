@@ -111,11 +111,11 @@ void Transport<Context>::start_sending(QueuePair& qp) {
     qp.small_tables->acknowledged.fill(0);
     qp.congestion.reset({config.base_rtt_ns, config.planes_rate_gbps(), qp.mtu_bytes});
     hal().window_open(qp.qpn, qp.peer_device, qp.expected_psn, qp.window_packets, qp.mtu_bytes);
-    qp.spray->configure({.policy = static_cast<engines::SprayPolicy>(qp.spray_policy),
-                         .planes = config.planes,
-                         .entropy_values = qp.entropy_values,
-                         .seed = derive_seed(config.seed, config.device_number, qp.first_psn)});
-    qp.usable_planes = static_cast<std::uint8_t>(qp.spray->usable_planes());
+    spray_of(qp).configure({.policy = static_cast<engines::SprayPolicy>(qp.spray_policy),
+                            .planes = config.planes,
+                            .entropy_values = qp.entropy_values,
+                            .seed = derive_seed(config.seed, config.device_number, qp.first_psn)});
+    qp.usable_planes = static_cast<std::uint8_t>(spray_of(qp).usable_planes());
     const std::uint32_t down = ((1U << config.planes) - 1) & ~ports_up_;
     if (down == 0) return;
     qp.announcements = announcement_count;
@@ -168,7 +168,7 @@ template <class Context>
 void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot) {
     qp.again = qp.lost = {};
     qp.in_flight_bytes = qp.in_flight_packets = qp.acknowledged_ahead = 0;
-    qp.spray->forget_in_flight();
+    spray_of(qp).forget_in_flight();
     qp.base = qp.next;
     const auto& messages = qp.messages;
     auto& work_entries = qp.tables->work;

@@ -10,7 +10,7 @@ namespace plait::firmware {
 /// caller sees to the probes.
 template <class Context>
 void Transport<Context>::exclude(QueuePair& qp, std::uint32_t planes) {
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     for (std::uint32_t rest = planes & spray.usable_planes(); rest != 0; rest &= rest - 1)
         spray.exclude_plane(static_cast<std::uint32_t>(std::countr_zero(rest)));
     qp.usable_planes = static_cast<std::uint8_t>(spray.usable_planes());
@@ -34,7 +34,7 @@ void Transport<Context>::probe_soon(QueuePair& qp) {
 /// time if anything is left to do.
 template <class Context>
 void Transport<Context>::probe(QueuePair& qp) {
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     const std::uint32_t all_planes = (1U << context_.config().planes) - 1;
     const auto excluded = static_cast<unsigned>(std::popcount(all_planes & ~spray.usable_planes()));
     const unsigned out = spray.assumed_bad_count() + excluded;
@@ -93,7 +93,7 @@ void Transport<Context>::on_probe_reply(QueuePair& qp, const Packet& packet) {
         hal().count_drop(DropReason::malformed);
         return;
     }
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     spray.on_probe_returned(probe_header.entropy_index);
     qp.probe_interval_ns = min_probe_interval_ns;
     if ((spray.usable_planes() >> packet.plane & 1) != 0 || (ports_up_ >> packet.plane & 1) == 0) return;
@@ -129,7 +129,7 @@ void Transport<Context>::on_port_status(QueuePair& qp, const Packet& packet) {
 template <class Context>
 void Transport<Context>::announce(QueuePair& qp) {
     --qp.announcements;
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     for (std::uint32_t planes = ports_up_ & spray.usable_planes(); planes != 0; planes &= planes - 1) {
         const auto plane = static_cast<std::uint8_t>(std::countr_zero(planes));
         Packet packet;

@@ -331,7 +331,7 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     packet.ack = AckHeader{};
     packet.psn = cause != nullptr ? cause->psn : engines::psn_add(cumulative, ~0U);
     packet.plane = control_plane(qp, cause != nullptr ? cause->plane : std::uint8_t{0});
-    packet.entropy = qp.spray->path(packet.plane).entropy;
+    packet.entropy = spray_of(qp).path(packet.plane).entropy;
     AckHeader& ack = packet.ack;
     ack.cumulative_psn = cumulative;
     ack.reason = reason;

@@ -159,7 +159,7 @@ template <class Context>
 void Transport<Context>::requeue(QueuePair& qp, std::uint16_t number) {
     PacketEntry& entry = qp.packets[number];
     if (entry.transmissions != 1) qp.again.remove(qp.packets, number);
-    qp.spray->on_gone(entry.plane, false);
+    spray_of(qp).on_gone(entry.plane, false);
     --qp.in_flight_packets;
     qp.in_flight_bytes -= entry.bytes + overhead_bytes;
     entry.state = PacketState::lost;
@@ -171,7 +171,7 @@ void Transport<Context>::packet_lost(QueuePair& qp, std::uint16_t number) {
     const PacketEntry& entry = qp.packets[number];
     ++statistics_.losses;
     requeue(qp, number);
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     if ((spray.usable_planes() >> entry.plane & 1) == 0) return;
     spray.on_loss(entry.entropy_index);
     if (spray.plane_suspect(entry.plane)) {

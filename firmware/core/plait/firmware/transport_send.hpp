@@ -234,7 +234,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     const bool again = !qp.lost.empty();
     if (!again && (qp.message_cursor == qp.message_tail || qp.next - qp.base >= qp.window_packets))
         return SendResult::blocked;
-    auto& spray = *qp.spray;
+    auto&& spray = spray_of(qp);
     const std::uint32_t due = spray.planes_due(ports_up_);
     if ((due & offered_planes_) == 0) {
         qp.awaited_plane = static_cast<std::uint8_t>(engines::lowest_bit(due));

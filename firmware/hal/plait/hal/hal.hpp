@@ -73,7 +73,8 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     // were rounded, since the counter was taken last. They stop at their largest value.
     { hal.take_non_finite(number) } -> std::same_as<std::uint32_t>;
 
-    // Engines of a queue pair: receive window and spray selector.
+    // Engines of a queue pair: receive window and spray selector. A HAL may have spray_port(number, selector)
+    // besides: what it answers has the selector's functions, and firmware calls those.
     hal.window_open(number /* qpn */, number /* peer device */, number /* first psn */,
                     std::uint16_t{} /* packets */, std::uint16_t{} /* mtu */);
     hal.window_close(number);

@@ -23,6 +23,7 @@
 #include <plait/sim/models/plane_ports.hpp>
 #include <plait/sim/models/reduce_engine.hpp>
 #include <plait/sim/models/scale_up_port.hpp>
+#include <plait/sim/models/spray_port.hpp>
 #include <plait/sim/models/statistics.hpp>
 #include <plait/sim/models/timers.hpp>
 #include <systemc>
@@ -136,6 +137,9 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
         const auto sprays = engine_memory_.sprays();
         return sprays[qpn & (sprays.size() - 1)];
     }
+    SprayPort spray_port(uint32_t qpn, engines::SpraySelector& selector) {
+        return {selector, qpn, blocks_.get(), choice_cycles_};
+    }
     void count_drop(regmap::DropReason reason) {
         ++counters_.drops[static_cast<size_t>(reason)];
         firmware_->on_drop(reason);
@@ -181,6 +185,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
                              std::span<const uint8_t> inline_bytes, uint32_t length_bytes);
     bool survives_corruption(PlanePacket& packet);
     void deliver_data(PlanePacket& packet, const engines::RxVerdict& verdict);
+    void credit_plane(uint8_t plane, uint32_t packets);
+    uint64_t departs_ps(uint64_t issued_ps);
     void ask_window(const WindowCommand& command);
     BlockCycles window_takes(const WindowCommand& command, const engines::RxVerdict& verdict);
 
@@ -195,6 +201,8 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     const std::unique_ptr<EngineBlocks> blocks_;  // null: all engines are C++ alone
     const CycleClock engine_clock_;
     EngineTimer windows_;
+    EngineTimer sprays_;
+    BlockCycles choice_cycles_ = spray_cycles;  // of the path that was chosen last
     HostMemory memory_;
     HostInterface host_;
     FirmwareCores cores_;

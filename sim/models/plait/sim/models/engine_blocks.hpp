@@ -10,6 +10,7 @@
 
 #include <plait/sim/models/engine_commands.hpp>
 #include <plait/sim/models/servers.hpp>
+#include <plait/sim/models/spray_commands.hpp>
 
 namespace plait::sim {
 
@@ -33,6 +34,7 @@ class EngineBlocks {
   public:
     virtual ~EngineBlocks() = default;
     virtual BlockCycles window(const WindowCommand& command, const WindowAnswer& expected) = 0;
+    virtual BlockCycles spray(const SprayCommand& command, const SprayAnswer& expected) = 0;
     /// `packet` is what the ICRC covers: from the first byte of the IP header to the last pad byte.
     virtual BlockCycles icrc(std::span<const uint8_t> packet, uint32_t expected) = 0;
     virtual BlockCycles forward(const ForwardRow& row, const ForwardAnswer& expected) = 0;

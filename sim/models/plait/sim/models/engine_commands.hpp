@@ -23,6 +23,7 @@ struct BlockCycles {
 
 // What the blocks take; tests/verilated holds these to them.
 inline constexpr BlockCycles window_cycles{3, 1};
+inline constexpr BlockCycles spray_cycles{3, 1};  ///< Of all but configure.
 inline constexpr BlockCycles forward_cycles{1, 1};
 inline constexpr BlockCycles order_cycles{2, 1};  ///< Of what need not walk.
 inline constexpr uint32_t icrc_tail_cycles = 6;   ///< From a packet's last bytes to its ICRC.
