@@ -22,6 +22,21 @@ TEST_P(EpRounds, ManyCallsOnTheSameHandle) {
     job.expect_nothing_left();
 }
 
+/// Its rows are with the transport and its own have come: whether the others have acknowledged does not
+/// matter. The next call on the handle begins beside those parts, and the group can only end after them.
+TEST(EpCombineEnd, WaitsForNoAcknowledgement) {
+    Job job({.nodes = 2, .ranks_per_node = 2, .seed = job_seed(5)}, {.experts_per_rank = 4});
+    job.create_groups();
+    std::uint32_t unacknowledged = 0;
+    for (int call = 0; call < 4; ++call) {
+        job.round(job.random_routing(32));
+        for (std::uint32_t rank = 0; rank < job.ranks(); ++rank)
+            unacknowledged += job.mesh.device(rank).firmware().ep().partials_in_use();
+    }
+    EXPECT_GT(unacknowledged, 0U);
+    job.expect_nothing_left();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, EpRounds,
     ::testing::Values(Shape{"TwoByTwo", 2, 2, EntryPolicy::same_index, RowFormat::bf16, 1024},

@@ -74,12 +74,16 @@ class EpGather {
         pump(group, handle);
     }
 
+    /// A part is with the transport, which brings it to its source whatever becomes of the call.
+    void partial_left(EpGroup& group, EpHandle& handle) {
+        if (--handle.partials_left == 0) core_.combine().check_done(group, handle);
+    }
+
     /// A part owed to `source` is acknowledged, or the source has gone.
     void partial_done(EpGroup& group, EpHandle& handle, std::uint32_t source) {
         PeerState& peer = handle.peer[source];
         --peer.partials_open;
         ++peer.partials_done;
-        --handle.partials_left;
         queue_source(group, handle, source);
         pump(group, handle);
     }
@@ -98,7 +102,7 @@ class EpGather {
     void on_rank_failed(EpGroup& group, EpHandle& handle, std::uint32_t rank) {
         PeerState& peer = handle.peer[rank];
         if (!group.is_local(rank)) {
-            // Parts that are open already end one by one.
+            // Parts that are open already leave one by one.
             const std::uint64_t owed =
                 std::uint64_t{peer.rows_via_me} * group.parts - peer.partials_done - peer.partials_open;
             handle.partials_left -= std::min<std::uint64_t>(owed, handle.partials_left);

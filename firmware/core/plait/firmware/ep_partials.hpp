@@ -47,7 +47,9 @@ class EpPartials {
     /// Parts that found no room, oldest first: tried again, and given up when their call is over or their
     /// source has gone.
     void retry() {
-        for (std::uint32_t left = waiting_count_ - waiting_first_; left != 0; --left) {
+        // One that was the last of its call ends it, which tries again as well.
+        for (std::uint32_t left = waiting_count_ - waiting_first_;
+             left != 0 && waiting_first_ != waiting_count_; --left) {
             const EpTag tag = EpTag::unpack(waiting_[waiting_first_++ % waiting_.size()]);
             EpGroup& group = core_.group(tag.group);
             if (!try_send(group, group.handles[tag.handle], tag))
@@ -67,34 +69,35 @@ class EpPartials {
                                        .first_element = slot.part * group.part_elements};
         payload.buffer = slot.buffer;
         payload.buffer_offset = offset;
-        // Acknowledgements may be gathered as long as more parts follow; the call ends with the last one.
+        // Acknowledgements may be gathered as long as more parts follow; the last one lets all buffers go.
         const PeerState& source = group.handles[tag.handle].peer[slot.source];
         if (source.entry_row >= source.rows_via_me) packet.ack_request = true;
     }
 
-    /// The transport is done with it.
-    void done(EpGroup& group, EpHandle& handle, const EpTag& tag) { finish(group, handle, tag); }
+    /// The transport is done with it: it is acknowledged, or its source has gone. Its call may be over, which
+    /// does not wait for that.
+    void done(EpGroup& group, EpHandle& handle, const EpTag& tag) {
+        const std::uint32_t source = pool_[tag.index].source;
+        give_back(tag.index);
+        if (is_current(handle, tag)) core_.combine().gather().partial_done(group, handle, source);
+    }
 
   private:
     /// False: no room now.
     bool try_send(EpGroup& group, EpHandle& handle, const EpTag& tag) {
         const PartialSlot& slot = pool_[tag.index];
-        if (!is_current(handle, tag) || group.has_failed(slot.source)) {
-            finish(group, handle, tag);
-            return true;
-        }
-        return core_.enqueue(group, handle, slot.source, Opcode::mp_ep_partial, tag.pack(),
-                             partial_bytes(group, slot.part));
+        const bool is_owed = is_current(handle, tag);
+        const bool is_wanted = is_owed && !group.has_failed(slot.source);
+        if (is_wanted && !core_.enqueue(group, handle, slot.source, Opcode::mp_ep_partial, tag.pack(),
+                                        partial_bytes(group, slot.part)))
+            return false;
+        if (is_owed) core_.combine().gather().partial_left(group, handle);
+        if (!is_wanted) done(group, handle, tag);
+        return true;
     }
 
     [[nodiscard]] static bool is_current(const EpHandle& handle, const EpTag& tag) {
         return handle.state == HandleState::combining && handle.operation == tag.operation;
-    }
-
-    void finish(EpGroup& group, EpHandle& handle, const EpTag& tag) {
-        const std::uint32_t source = pool_[tag.index].source;
-        give_back(tag.index);
-        if (is_current(handle, tag)) core_.combine().gather().partial_done(group, handle, source);
     }
 
     Core& core_;

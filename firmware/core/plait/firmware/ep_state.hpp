@@ -229,7 +229,7 @@ struct EpHandle {
     std::uint32_t pulls_leaving = 0;  ///< Entries whose last contribution has not left yet,
     std::array<std::uint32_t, regmap::max_ranks_per_node> leaving_tag{};  ///< its tag,
     std::array<bool, regmap::max_ranks_per_node> is_leaving{};            ///< by entry.
-    std::uint64_t partials_left = 0;       ///< Parts this entry still owes to sources,
+    std::uint64_t partials_left = 0;       ///< Parts for sources that have yet to leave,
     std::uint32_t partials_ahead = 0;      ///< and those that may be open to one of them at once.
     std::span<std::uint16_t> gather_ring;  ///< Ranks whose rows may be gathered now, in turn.
     std::uint32_t gather_head = 0;
