@@ -18,26 +18,31 @@ from pathlib import Path
 RTL = Path(__file__).resolve().parents[1]
 
 
+def counts(modules, name):
+    """Gates, flip-flops and bits of memory of a module and all that it is made of."""
+    total = [0, 0, 0]
+    for cell in modules[name]["cells"].values():
+        if cell["type"] in modules:
+            total = [mine + its for mine, its in zip(total, counts(modules, cell["type"]))]
+        elif cell["type"].startswith("$mem"):
+            total[2] += int(cell["parameters"]["SIZE"], 2) * int(cell["parameters"]["WIDTH"], 2)
+        else:
+            total["DFF" in cell["type"]] += 1
+    return total
+
+
 def synthesise(block, package, folder):
-    """One row of the table. Memories stay memories."""
-    sources = [package, *sorted(RTL.glob("common/*.sv")), *sorted((RTL / "blocks" / block).glob("*.sv"))]
+    """One row of the table. Memories stay memories, and what says keep_hierarchy is synthesised once for all of its copies."""
+    sources = [package, *sorted(RTL.glob("common/*.sv")), *sorted(RTL.glob("blocks/*/*.sv"))]
     netlist, path = Path(folder, "netlist.json"), Path(folder, "path.txt")
     script = "; ".join([
-        "read_verilog -sv " + " ".join(map(str, sources)), f"synth -top {block} -flatten -run begin:fine", "opt -fast -full",
+        "read_verilog -defer -sv " + " ".join(map(str, sources)), f"synth -top {block} -flatten -run begin:fine", "opt -fast -full",
         "techmap", "opt -fast", "abc -fast -g AND,NAND,OR,NOR,XOR,XNOR,MUX", "opt -fast", "opt_clean",
         f"tee -q -o {path} ltp -noff", f"write_json {netlist}"])
     subprocess.run(["yosys", "-q", "-p", script], check=True, stdout=subprocess.DEVNULL)
-    gates = flip_flops = memory_bits = 0
-    for cell in json.loads(netlist.read_text())["modules"][block]["cells"].values():
-        if cell["type"].startswith("$mem"):
-            parameters = cell["parameters"]
-            memory_bits += int(parameters["SIZE"], 2) * int(parameters["WIDTH"], 2)
-        elif "DFF" in cell["type"]:
-            flip_flops += 1
-        else:
-            gates += 1
-    longest = re.search(r"\(length=(\d+)\)", path.read_text())
-    return f"| `{block}` | {gates:,} | {flip_flops:,} | {memory_bits:,} | {longest.group(1)} |"
+    gates, flip_flops, memory_bits = counts(json.loads(netlist.read_text())["modules"], block)
+    longest = max(map(int, re.findall(r"\(length=(\d+)\)", path.read_text())))
+    return f"| `{block}` | {gates:,} | {flip_flops:,} | {memory_bits:,} | {longest} |"
 
 
 def main():

@@ -13,6 +13,8 @@ RTL = Path(__file__).resolve().parents[2] / "rtl_models"
 ALLOWED = {
     "plait_forward": ["NODE_RANKS=1", "NODE_RANKS=5", "NODE_RANKS=64", "SLOT_BITS=1"],
     "plait_order": ["COUNTERS=2", "COUNTERS=1000", "RELEASES=2", "RELEASES=4096", "COUNT_BITS=2", "TAG_BITS=1"],
+    "plait_quantise": ["ELEMENT_BITS=32", "MAX_ELEMENTS=128", "MAX_ELEMENTS=1000", "TAG_BITS=1"],
+    "plait_reduce": ["SUMS=2", "SUMS=1000", "PAGES=8", "PAGE_ELEMENTS=64", "PAGE_ELEMENTS=256"],
     "plait_rx_window": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "RING_PACKETS=1024", "LEAST_PACKETS=512", "BITMAP_BITS=512",
                         "QPN_BITS=10"],
     "plait_spray": ["QUEUE_PAIRS=2", "QUEUE_PAIRS=1000", "QPN_BITS=10", "PLANES=2", "PLANES=5", "ENTROPIES=8", "BYTES_BITS=8",
@@ -28,6 +30,20 @@ REFUSED = {
         "RELEASES=100": "RELEASES is 100, expected a power of two, 2 .. 4096",
         "RELEASES=8192": "RELEASES is 8192, expected a power of two, 2 .. 4096",
         "COUNT_BITS=1": "COUNT_BITS is 1, expected at least 2",
+    },
+    "plait_quantise": {
+        "ELEMENT_BITS=8": "ELEMENT_BITS is 8, expected 16 or 32",
+        "MAX_ELEMENTS=127": "MAX_ELEMENTS is 127, expected 128 .. 16384",
+        "MAX_ELEMENTS=16385": "MAX_ELEMENTS is 16385, expected 128 .. 16384",
+    },
+    "plait_reduce": {
+        "SUMS=1": "SUMS is 1, expected 2 .. 65536",
+        "SUMS=65537": "SUMS is 65537, expected 2 .. 65536",
+        "PAGES=4": "PAGES is 4, expected a power of two, 8 .. 65536",
+        "PAGES=1000": "PAGES is 1000, expected a power of two, 8 .. 65536",
+        "PAGE_ELEMENTS=32": "PAGE_ELEMENTS is 32, expected a power of two, 64 .. 512",
+        "PAGE_ELEMENTS=1024": "PAGE_ELEMENTS is 1024, expected a power of two, 64 .. 512",
+        "PAGE_ELEMENTS=100": "PAGE_ELEMENTS is 100, expected a power of two, 64 .. 512",
     },
     "plait_rx_window": {
         "QUEUE_PAIRS=1": "QUEUE_PAIRS is 1, expected at least 2",
@@ -54,9 +70,10 @@ REFUSED = {
 
 def elaborate(block, parameter):
     folder = RTL / "blocks" / block
+    cells = [argument for cells in (RTL / "common", *(RTL / "blocks").iterdir()) for argument in ("-y", cells)]
     # Not the warnings about widths, which follow from the parameter.
     return subprocess.run(
-        ["verilator", "--lint-only", "-y", RTL / "common", "-y", folder, f"-G{parameter}", PACKAGE, folder / f"{block}.sv"],
+        ["verilator", "--lint-only", *cells, f"-G{parameter}", PACKAGE, folder / f"{block}.sv"],
         capture_output=True, text=True, timeout=120)
 
 

@@ -5,6 +5,9 @@
 
 namespace plait::contract {
 
+using sim::ClockedModel;
+using sim::most_idle_cycles;
+using sim::Offers;
 using sim::Stalls;
 using sim::VerilatedBlock;
 

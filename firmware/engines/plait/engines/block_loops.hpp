@@ -100,7 +100,7 @@ PLAIT_ALWAYS_INLINE uint32_t encode_logfmt(uint8_t* codes, uint8_t* scale, const
     return encode_logfmt<bits>(codes, scale, rounded, count);
 }
 
-/// Elements as they are, BF16 or FP32.
+/// Elements as they are, BF16 or FP32; a NaN is the same one on every machine.
 template <typename Code, typename Element>
 PLAIT_ALWAYS_INLINE uint32_t encode_plain(uint8_t* codes, const Element* block, size_t count) {
     uint32_t non_finite = 0;
@@ -110,7 +110,7 @@ PLAIT_ALWAYS_INLINE uint32_t encode_plain(uint8_t* codes, const Element* block, 
         if constexpr (sizeof(Code) == 2) {
             store(codes + 2 * i, float_to_bf16(std::bit_cast<float>(bits)));
         } else {
-            store(codes + 4 * i, bits);
+            store(codes + 4 * i, (bits & 0x7FFF'FFFF) > 0x7F80'0000 ? float_bits(bf16_nan) : bits);
         }
     }
     return non_finite;

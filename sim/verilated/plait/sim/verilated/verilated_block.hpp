@@ -32,6 +32,83 @@ inline void write_coverage(VerilatedContext& context) {
 }
 #endif
 
+/// A block that does nothing for so long hangs.
+inline constexpr uint64_t most_idle_cycles = 100'000;
+
+/// A Verilated module with its clock: out of reset after a cycle, with random bits in whatever reset leaves
+/// alone. The seed also chooses the stalls.
+template <typename Model>
+class ClockedModel {
+  public:
+    explicit ClockedModel(uint64_t seed) : random_(seed) {
+        context_->randReset(2);
+        context_->randSeed(static_cast<int>(seed & 0x3FFF'FFFF) + 1);
+        model_ = std::make_unique<Model>(context_.get());
+        model_->clk_i = 0;
+        model_->rst_ni = 0;
+    }
+    ~ClockedModel() {
+        model_->final();
+#ifdef PLAIT_RTL_COVERAGE
+        write_coverage(*context_);
+#endif
+    }
+    ClockedModel(const ClockedModel&) = delete;
+    ClockedModel& operator=(const ClockedModel&) = delete;
+
+    /// After the ports have got values that offer nothing.
+    void reset() {
+        model_->eval();  // the first evaluation sees no edge
+        tick();
+        model_->rst_ni = 1;
+    }
+
+    Model& operator*() { return *model_; }
+    Model* operator->() { return model_.get(); }
+
+    bool chance(uint32_t of_256) { return of_256 != 0 && random_() % 256 < of_256; }
+
+    void tick() {
+        model_->clk_i = 1;
+        model_->eval();
+        model_->clk_i = 0;
+        model_->eval();
+        ++cycles_;
+    }
+
+    /// Cycles so far, the one of reset included.
+    [[nodiscard]] uint64_t cycles() const { return cycles_; }
+
+  private:
+    std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
+    std::unique_ptr<Model> model_;
+    std::mt19937_64 random_;
+    uint64_t cycles_ = 0;
+};
+
+/// What is given to a port, one after the other; what is offered stays until it is taken.
+template <typename Item>
+class Offers {
+  public:
+    explicit Offers(std::span<const Item> items) : items_(items) {}
+
+    /// The item to offer in this cycle, null for none.
+    const Item* offer(bool stalls) {
+        offers_ = given_ < items_.size() && (offers_ || !stalls);
+        return offers_ ? &items_[given_] : nullptr;
+    }
+    void taken() {
+        ++given_;
+        offers_ = false;
+    }
+    [[nodiscard]] bool done() const { return given_ == items_.size(); }
+
+  private:
+    std::span<const Item> items_;
+    size_t given_ = 0;
+    bool offers_ = false;
+};
+
 /// A Verilated block that takes commands and gives answers, each behind valid and ready.
 ///
 /// `Ports` names the model and its beats: `Model`, `Command`, `Answer`, `drive(Model&, const Command&)` and
@@ -42,27 +119,11 @@ class VerilatedBlock {
     using Command = typename Ports::Command;
     using Answer = typename Ports::Answer;
 
-    /// Reset for one cycle; what reset leaves alone is random. The seed also chooses the stalls.
-    explicit VerilatedBlock(uint64_t seed = 1) : random_(seed) {
-        context_->randReset(2);
-        context_->randSeed(static_cast<int>(seed & 0x3FFF'FFFF) + 1);
-        model_ = std::make_unique<typename Ports::Model>(context_.get());
-        model_->clk_i = 0;
-        model_->rst_ni = 0;
+    explicit VerilatedBlock(uint64_t seed = 1) : model_(seed) {
         model_->cmd_valid_i = 0;
         model_->rsp_ready_i = 0;
-        model_->eval();  // the first evaluation sees no edge
-        tick();
-        model_->rst_ni = 1;
+        model_.reset();
     }
-    ~VerilatedBlock() {
-        model_->final();
-#ifdef PLAIT_RTL_COVERAGE
-        write_coverage(*context_);
-#endif
-    }
-    VerilatedBlock(const VerilatedBlock&) = delete;
-    VerilatedBlock& operator=(const VerilatedBlock&) = delete;
 
     /// Gives the commands, one a cycle unless stalled, and takes answers until `answers` have been
     /// the last one of a command; by default as many as there are commands.
@@ -73,15 +134,14 @@ class VerilatedBlock {
     std::vector<Answer> run(std::span<const Command> commands, size_t answers, Stalls stalls = {}) {
         std::vector<Answer> taken;
         taken.reserve(answers);
-        size_t given = 0, ended = 0;
+        Offers<Command> offers(commands);
+        size_t ended = 0;
         uint64_t idle = 0;
-        bool offers = false;
-        while (given < commands.size() || ended < answers) {
-            // A command that is offered stays until it is taken.
-            offers = given < commands.size() && (offers || !chance(stalls.command));
-            model_->cmd_valid_i = offers;
-            if (offers) Ports::drive(*model_, commands[given]);
-            model_->rsp_ready_i = !chance(stalls.answer);
+        while (!offers.done() || ended < answers) {
+            const Command* const command = offers.offer(model_.chance(stalls.command));
+            model_->cmd_valid_i = command != nullptr;
+            if (command != nullptr) Ports::drive(*model_, *command);
+            model_->rsp_ready_i = !model_.chance(stalls.answer);
             model_->eval();
             ++idle;
             if (model_->rsp_valid_o && model_->rsp_ready_i) {
@@ -89,13 +149,12 @@ class VerilatedBlock {
                 ended += is_last(taken.back());
                 idle = 0;
             }
-            if (offers && model_->cmd_ready_o) {
-                ++given;
-                offers = false;
+            if (command != nullptr && model_->cmd_ready_o) {
+                offers.taken();
                 idle = 0;
             }
-            tick();
-            if (idle > longest_silence) throw_silent();
+            model_.tick();
+            if (idle > most_idle_cycles) throw_idle();
         }
         model_->cmd_valid_i = 0;
         model_->rsp_ready_i = 0;
@@ -117,7 +176,7 @@ class VerilatedBlock {
         bool answered = false;
         model_->rsp_ready_i = 1;
         for (uint32_t cycle = 0; !answered || outcome.interval == 0; ++cycle) {
-            if (cycle == longest_silence) throw_silent();
+            if (cycle == most_idle_cycles) throw_idle();
             const bool offers = given < beats.size();
             model_->cmd_valid_i = offers;
             if (offers) Ports::drive(*model_, beats[given]);
@@ -131,40 +190,24 @@ class VerilatedBlock {
                 if (offers) ++given;
                 else if (outcome.interval == 0) outcome.interval = cycle;
             }
-            tick();
+            model_.tick();
         }
         model_->rsp_ready_i = 0;
         return outcome;
     }
 
-    /// Cycles so far, the one of reset included.
-    [[nodiscard]] uint64_t cycles() const { return cycles_; }
+    [[nodiscard]] uint64_t cycles() const { return model_.cycles(); }
 
   private:
+    [[noreturn]] static void throw_idle() {
+        throw std::runtime_error("the block neither takes a command nor answers");
+    }
     static bool is_last(const Answer& answer) {
         if constexpr (requires { Ports::is_last(answer); }) return Ports::is_last(answer);
         else return true;
     }
 
-    static constexpr uint32_t longest_silence = 100'000;  // in cycles
-    [[noreturn]] static void throw_silent() {
-        throw std::runtime_error("the block neither takes a command nor answers");
-    }
-
-    bool chance(uint32_t of_256) { return of_256 != 0 && random_() % 256 < of_256; }
-
-    void tick() {
-        model_->clk_i = 1;
-        model_->eval();
-        model_->clk_i = 0;
-        model_->eval();
-        ++cycles_;
-    }
-
-    std::unique_ptr<VerilatedContext> context_ = std::make_unique<VerilatedContext>();
-    std::unique_ptr<typename Ports::Model> model_;
-    std::mt19937_64 random_;
-    uint64_t cycles_ = 0;
+    ClockedModel<typename Ports::Model> model_;
 };
 
 }  // namespace plait::sim
