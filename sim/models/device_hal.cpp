@@ -60,9 +60,8 @@ void DeviceModel::send(const firmware::Packet& packet, const firmware::Payload& 
 
 // A data packet departs when its path is known; what that takes as a rule is in the latency of the pipe.
 uint64_t DeviceModel::departs_ps(uint64_t issued_ps) {
-    const BlockCycles taken = std::exchange(choice_cycles_, spray_cycles);
-    return sprays_.answered_ps(queue_.now_ps(), issued_ps, taken) -
-           spray_cycles.latency * engine_clock_.cycle_ps();
+    return sprays_.answered_ps(queue_.now_ps(), issued_ps, std::exchange(choice_cycles_, spray_cycles),
+                               spray_cycles);
 }
 
 // The spray selectors count what each plane takes, as firmware does.

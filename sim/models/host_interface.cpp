@@ -68,7 +68,6 @@ void HostInterface::interrupt(uint64_t issued_ps, uint32_t bits) {
 
 void HostInterface::post(Posted* posted, uint64_t issued_ps, uint64_t length_bytes) {
     posted->visible_ps = visible_ps(take(issued_ps, length_bytes));
-    posted->released = !order_;
     posted_.push(posted);
     if (order_) order_->release();
     arm();
@@ -77,13 +76,12 @@ void HostInterface::post(Posted* posted, uint64_t issued_ps, uint64_t length_byt
 void HostInterface::released(void* object, uint64_t time_ps) {
     auto& self = *static_cast<HostInterface*>(object);
     Posted& posted = *self.posted_[self.released_++];
-    posted.released = true;
     posted.visible_ps = std::max(posted.visible_ps, time_ps + self.latency_ps_);
     self.arm();
 }
 
 void HostInterface::arm() {
-    if (!armed_ && !posted_.empty() && posted_.front()->released) {
+    if (!armed_ && may_arrive()) {
         armed_ = true;
         queue_.schedule(posted_.front()->visible_ps, 0, &HostInterface::arrive, this, 0);
     }
@@ -93,8 +91,7 @@ void HostInterface::arrive(void* object, uint64_t) {
     auto& self = *static_cast<HostInterface*>(object);
     self.armed_ = false;
     uint32_t bits = 0;
-    while (!self.posted_.empty() && self.posted_.front()->released &&
-           self.posted_.front()->visible_ps <= self.queue_.now_ps()) {
+    while (self.may_arrive() && self.posted_.front()->visible_ps <= self.queue_.now_ps()) {
         Posted* const posted = self.posted_.front();
         self.posted_.pop();
         if (self.order_) --self.released_;

@@ -48,8 +48,7 @@ void ReleaseOrder::happened() {
 OrderAnswer ReleaseOrder::run(const OrderCommand& command) {
     OrderAnswer answer = engine_.run(command);
     const uint64_t now_ps = queue_.now_ps();
-    answered_ps_ =
-        timer_.answered_ps(now_ps, now_ps, blocks_.order(command, answer)) - order_cycles.latency * cycle_ps_;
+    answered_ps_ = timer_.answered_ps(now_ps, now_ps, blocks_.order(command, answer), order_cycles);
     return answer;
 }
 

@@ -61,6 +61,9 @@ class VerilatedEngines final : public EngineBlocks {
         VerilatedBlock<Ports> block;
     };
 
+    template <typename Ports>
+    BlockCycles carry_out(Engine<Ports>& engine, const typename Ports::Command& command,
+                          const typename Ports::Answer& expected, BlockCycles usual);
     template <typename Command, typename Answer>
     void compare(const BlockUse& block, const Command& command, const Answer& answer, const Answer& expected);
 
@@ -84,18 +87,22 @@ VerilatedEngines::VerilatedEngines(uint32_t device, uint64_t seed, EnginesDiffer
       forward_("plait_forward", seed),
       order_("plait_order", seed) {}
 
-BlockCycles VerilatedEngines::window(const WindowCommand& command, const WindowAnswer& expected) {
-    if (differed_) return window_cycles;
-    const auto outcome = window_.ask(std::span(&command, 1));
-    compare(window_.use, command, outcome.answers.back(), expected);
+// A command of one beat with one answer; `usual` is what the C++ engine takes.
+template <typename Ports>
+BlockCycles VerilatedEngines::carry_out(Engine<Ports>& engine, const typename Ports::Command& command,
+                                        const typename Ports::Answer& expected, BlockCycles usual) {
+    if (differed_) return usual;
+    const auto outcome = engine.ask(std::span(&command, 1));
+    compare(engine.use, command, outcome.answers.back(), expected);
     return {outcome.latency, outcome.interval};
 }
 
+BlockCycles VerilatedEngines::window(const WindowCommand& command, const WindowAnswer& expected) {
+    return carry_out(window_, command, expected, window_cycles);
+}
+
 BlockCycles VerilatedEngines::spray(const SprayCommand& command, const SprayAnswer& expected) {
-    if (differed_) return spray_cycles;
-    const auto outcome = spray_.ask(std::span(&command, 1));
-    compare(spray_.use, command, outcome.answers.back(), expected);
-    return {outcome.latency, outcome.interval};
+    return carry_out(spray_, command, expected, spray_cycles);
 }
 
 BlockCycles VerilatedEngines::icrc(std::span<const uint8_t> packet, uint32_t expected) {
@@ -109,10 +116,7 @@ BlockCycles VerilatedEngines::icrc(std::span<const uint8_t> packet, uint32_t exp
 }
 
 BlockCycles VerilatedEngines::forward(const ForwardRow& row, const ForwardAnswer& expected) {
-    if (differed_) return forward_cycles;
-    const auto outcome = forward_.ask(std::span(&row, 1));
-    compare(forward_.use, row, outcome.answers.back(), expected);
-    return {outcome.latency, outcome.interval};
+    return carry_out(forward_, row, expected, forward_cycles);
 }
 
 BlockCycles VerilatedEngines::order(const OrderCommand& command, const OrderAnswer& expected) {

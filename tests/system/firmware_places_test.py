@@ -2,22 +2,9 @@
 
 import unittest
 
-from program import SCENARIOS, run
+from program import DEVICE_DOWN, SCENARIOS, SMALL_EP, run
 
-SMALL_EP = f"""
-[topology]
-nodes = 2
-gpus_per_node = 4
-[workload]
-kind = "ep"
-tokens = 48
-hidden = 7168
-experts = 256
-topk = 8
-entry_policy = "spread"
-routing = "{SCENARIOS}/data/prefill_last.npy"
-routing_weights = "{SCENARIOS}/data/prefill_last_weights.npy"
-"""
+EP = SMALL_EP + 'entry_policy = "spread"\n'
 LOW_LATENCY = """
 [topology]
 nodes = 2
@@ -32,9 +19,9 @@ combine_format = "logfmt10"
 partial_format = "logfmt10"
 encode_combine = true
 """
-LOSSY = SMALL_EP.replace("[workload]", "[scale_out]\nloss = 0.01\nduplication = 0.01\n[workload]").replace("48", "16")
-PLANE_DOWN = SMALL_EP + '[[fault]]\nat_us = 30\nwhat = "plane_down"\nplane = 1\nsilent = true\n'
-DEAD_DEVICE = SMALL_EP + '[[fault]]\nat_us = 30\nwhat = "device_down"\ndevice = 3\n'
+LOSSY = EP.replace("[workload]", "[scale_out]\nloss = 0.01\nduplication = 0.01\n[workload]").replace("48", "16")
+PLANE_DOWN = EP + '[[fault]]\nat_us = 30\nwhat = "plane_down"\nplane = 1\nsilent = true\n'
+DEAD_DEVICE = EP + DEVICE_DOWN
 FLOWS = """
 [topology]
 nodes = 2
@@ -47,7 +34,7 @@ message_bytes = 40000
 qps_per_flow = 2
 """
 CASES = {
-    "ep": SMALL_EP, "low_latency": LOW_LATENCY, "lossy": LOSSY, "plane_down": PLANE_DOWN, "dead_device": DEAD_DEVICE,
+    "ep": EP, "low_latency": LOW_LATENCY, "lossy": LOSSY, "plane_down": PLANE_DOWN, "dead_device": DEAD_DEVICE,
     "write": FLOWS % ("permutation", "write"), "send": FLOWS % ("alltoall", "send"),
     "write_immediate": FLOWS % ("incast", "write_immediate"),
 }
@@ -70,17 +57,17 @@ class FirmwarePlaces(unittest.TestCase):
                 self.same(scenario, "riscv-O2")
 
     def test_of_either_image(self):
-        self.same(SMALL_EP, "riscv-Os")
+        self.same(EP, "riscv-Os")
 
     def test_all_of_ep8(self):
         text = (SCENARIOS / "ep8.toml").read_text().replace('"data/', f'"{SCENARIOS}/data/')
         self.same(text, "riscv-O2")
 
     def test_measured_runs_are_repeatable_and_right(self):
-        first = run(SMALL_EP, "--firmware", "riscv")
+        first = run(EP, "--firmware", "riscv")
         self.assertEqual(first[0].returncode, 0, first[0].stderr)
         self.assertEqual(first[1]["runs"][0]["firmware_work"]["instruction_counts"], "measured")
-        self.assertEqual(first[2], run(SMALL_EP, "--firmware", "riscv")[2])
+        self.assertEqual(first[2], run(EP, "--firmware", "riscv")[2])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,21 @@ SOURCE = pathlib.Path(os.environ["PLAIT_SOURCE"])
 SCENARIOS = SOURCE / "sim" / "scenarios"
 # Seeds of the cases that are drawn; a subtest's message names the one that failed.
 SEEDS = [int(os.environ["PLAIT_SEED"])] if "PLAIT_SEED" in os.environ else [1, 2, 3, 4, 5]
+# Eight GPUs and a few tokens with recorded routing. [workload] is its last table, for keys that follow.
+SMALL_EP = f"""
+[topology]
+nodes = 2
+gpus_per_node = 4
+[workload]
+kind = "ep"
+tokens = 48
+hidden = 7168
+experts = 256
+topk = 8
+routing = "{SCENARIOS}/data/prefill_last.npy"
+routing_weights = "{SCENARIOS}/data/prefill_last_weights.npy"
+"""
+DEVICE_DOWN = '[[fault]]\nat_us = 30\nwhat = "device_down"\ndevice = 3\n'
 
 
 def plait(*arguments, program=PLAIT, timeout=300):

@@ -2,24 +2,11 @@
 
 import unittest
 
-from program import SCENARIOS, run
+from program import DEVICE_DOWN, SMALL_EP, run
 
 MOST_APART = 0.05  # of a phase's time
 
-EP = f"""
-[topology]
-nodes = 2
-gpus_per_node = 4
-[workload]
-kind = "ep"
-tokens = 48
-hidden = 7168
-experts = 256
-topk = 8
-routing = "{SCENARIOS}/data/prefill_last.npy"
-routing_weights = "{SCENARIOS}/data/prefill_last_weights.npy"
-"""
-FAULTS = EP.replace("[workload]", "[scale_out]\nloss = 0.01\nduplication = 0.01\ncorruption = 0.01\n[workload]")
+FAULTS = SMALL_EP.replace("[workload]", "[scale_out]\nloss = 0.01\nduplication = 0.01\ncorruption = 0.01\n[workload]")
 FLOWS = """
 [topology]
 nodes = 2
@@ -34,10 +21,10 @@ message_bytes = 40000
 qps_per_flow = 2
 """
 CASES = {
-    "ep": EP,
+    "ep": SMALL_EP,
     "faults": FAULTS,
-    "dead_device": EP + '[[fault]]\nat_us = 30\nwhat = "device_down"\ndevice = 3\n',
-    "small_window": EP + "[transport]\nwindow_packets = 64\n",
+    "dead_device": SMALL_EP + DEVICE_DOWN,
+    "small_window": SMALL_EP + "[transport]\nwindow_packets = 64\n",
     "trimming": FLOWS % ("trimming = true\nbuffer_bytes = 16384\necn_threshold_bytes = 8192", "incast", "write"),
     "out_of_order": FLOWS % ("reordering = 0.1\nreordering_delay_ns = 40000", "permutation", "send"),
     "immediates": FLOWS % ("", "alltoall", "write_immediate"),
@@ -77,7 +64,7 @@ class Rtl(unittest.TestCase):
 
     def test_chosen_devices(self):
         def commands(keys):
-            return run('engines = "rtl"\n' + keys + EP)[1]["runs"][0]["blocks"]["plait_icrc"]["commands"]
+            return run('engines = "rtl"\n' + keys + SMALL_EP)[1]["runs"][0]["blocks"]["plait_icrc"]["commands"]
 
         every = commands("")
         self.assertEqual(commands("rtl_nodes = [0]\nrtl_devices = [4, 5, 6, 7]\n"), every)
@@ -85,8 +72,8 @@ class Rtl(unittest.TestCase):
         self.assertLess(commands("rtl_devices = [6]\n"), every / 4)
 
     def test_a_slow_clock(self):
-        slow = EP.replace("[workload]", "[device]\nclock_ghz = 0.05\ncore_mhz = 1000\n[workload]")
-        self.assertGreater(run(slow)[1]["phases"][0]["time_us"], 1.5 * run(EP)[1]["phases"][0]["time_us"])
+        slow = SMALL_EP.replace("[workload]", "[device]\nclock_ghz = 0.05\ncore_mhz = 1000\n[workload]")
+        self.assertGreater(run(slow)[1]["phases"][0]["time_us"], 1.5 * run(SMALL_EP)[1]["phases"][0]["time_us"])
         self.compare(run(slow), run('engines = "rtl"\n' + slow))
 
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../../engines/seed.hpp"
+#include "agreement.hpp"
 #include "forward_backends.hpp"
 
 namespace plait::contract {
@@ -89,8 +90,7 @@ void agree_at_random(uint64_t transactions) {
             if (random() % 16 == 0) row.own_rank = byte();
             for (uint32_t& index : row.indices) index = static_cast<uint32_t>(random());
         }
-        expect_agreement(
-            rows, rtl, {static_cast<uint32_t>(random() % 3 * 90), static_cast<uint32_t>(random() % 3 * 90)});
+        expect_agreement(rows, rtl, random_stalls(random));
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "../../engines/seed.hpp"
 #include "../../wire/samples.hpp"
+#include "agreement.hpp"
 #include "icrc_backends.hpp"
 
 namespace plait::contract {
@@ -102,8 +103,7 @@ void agree_at_random(uint64_t transactions) {
             for (uint8_t& byte : packet) byte = static_cast<uint8_t>(random());
             if (random() % 8) packet[0] = random() % 2 ? 0x45 : 0x60;
         }
-        const Stalls rates{static_cast<uint32_t>(random() % 3 * 90),
-                           static_cast<uint32_t>(random() % 3 * 90)};
+        const Stalls rates = random_stalls(random);
         const std::vector<IcrcAnswer> answers = rtl.run(packets, rates);
         for (size_t i = 0; i < batch; ++i)
             ASSERT_EQ(answers[i], (IcrcAnswer{Status::ok, engines::icrc(packets[i])}))

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../../engines/seed.hpp"
+#include "agreement.hpp"
 #include "order_backends.hpp"
 
 namespace plait::contract {
@@ -153,8 +154,7 @@ void agree_at_random(uint64_t transactions) {
             full += expected.back().status == Status::limit_exceeded;
             overflows += expected.back().status == Status::out_of_range;
         }
-        const Stalls rates{static_cast<uint32_t>(random() % 3 * 90),
-                           static_cast<uint32_t>(random() % 3 * 90)};
+        const Stalls rates = random_stalls(random);
         const std::vector<OrderAnswer> answers = rtl.run(commands, rates);
         for (size_t i = 0; i < batch; ++i)
             ASSERT_EQ(answers[i], expected[i])

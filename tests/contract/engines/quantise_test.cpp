@@ -5,6 +5,7 @@
 #include <random>
 
 #include "../../engines/seed.hpp"
+#include "agreement.hpp"
 #include "quantise_backends.hpp"
 
 namespace plait::contract {
@@ -135,8 +136,7 @@ void agree_at_random(uint64_t transactions) {
             const uint64_t most = random() % 64 == 0 ? 8000 : random() % 2 ? 40 : 300;
             row.elements = random_elements(random, random() % 64 ? 1 + random() % most : 0);
         }
-        const Stalls stalls{static_cast<uint32_t>(random() % 3 * 90),
-                            static_cast<uint32_t>(random() % 3 * 90)};
+        const Stalls stalls = random_stalls(random);
         ASSERT_NO_FATAL_FAILURE(expect_agreement(rtl, rows, stalls));
     }
 }

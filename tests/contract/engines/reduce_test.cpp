@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../../engines/seed.hpp"
+#include "agreement.hpp"
 #include "reduce_backends.hpp"
 
 namespace plait::contract {
@@ -315,8 +316,7 @@ void agree_at_random(uint64_t transactions) {
         sums.commands.clear();
         sums.rows.clear();
         sums.make(40);
-        const Stalls stalls{static_cast<uint32_t>(random() % 3 * 90),
-                            static_cast<uint32_t>(random() % 3 * 90)};
+        const Stalls stalls = random_stalls(random);
         ASSERT_NO_FATAL_FAILURE(expect_agreement(rtl, reference, sums.commands, sums.rows, stalls));
     }
 }

@@ -47,10 +47,7 @@ class SprayReference {
         SprayAnswer answer;
         answer.status = apply(qp, command, answer);
         if (answer.status != Status::ok) return {.status = answer.status};
-        answer.usable = static_cast<uint8_t>(qp.selector.usable_planes());
-        for (uint32_t plane = 0; plane < regmap::max_planes; ++plane)
-            if (qp.selector.plane_suspect(plane)) answer.suspect |= static_cast<uint8_t>(1U << plane);
-        answer.failed = qp.selector.assumed_bad_count();
+        sim::add_state(answer, qp.selector);
         return answer;
     }
 

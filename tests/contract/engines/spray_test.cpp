@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "../../engines/seed.hpp"
+#include "agreement.hpp"
 #include "spray_backends.hpp"
 
 namespace plait::contract {
@@ -318,29 +318,7 @@ struct Seen {
 };
 
 void agree_at_random(uint64_t transactions) {
-    const uint64_t seed = engines::test::seed_or(70);
-    SCOPED_TRACE(engines::test::seed_message(seed));
-    SprayReference reference;
-    SprayRtl rtl(seed);
-    RandomCommands random(seed);
-    std::mt19937_64 stalls(seed + 1);
-    Seen seen;
-    constexpr size_t batch = 200;
-    for (uint64_t done = 0; done < transactions; done += batch) {
-        std::vector<SprayCommand> commands;
-        std::vector<SprayAnswer> expected;
-        while (commands.size() < batch) {
-            commands.push_back(random.next(reference));
-            expected.push_back(reference.run(commands.back()));
-            seen.count(commands.back(), expected.back());
-        }
-        const Stalls rates{static_cast<uint32_t>(stalls() % 3 * 90),
-                           static_cast<uint32_t>(stalls() % 3 * 90)};
-        const std::vector<SprayAnswer> answers = rtl.run(commands, rates);
-        for (size_t i = 0; i < batch; ++i)
-            ASSERT_EQ(answers[i], expected[i]) << "transaction " << done + i << ", " << commands[i];
-    }
-    EXPECT_GT(seen.fewest(), transactions / 200) << "every outcome is to be met often";
+    contract::agree_at_random<SprayReference, SprayRtl, RandomCommands, Seen>(70, transactions);
 }
 
 TEST(SprayAgreement, RandomCommandsUnderRandomStalls) { agree_at_random(20'000); }

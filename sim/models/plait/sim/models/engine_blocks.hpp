@@ -59,6 +59,10 @@ class EngineTimer {
         return engine_.take(now_ps, ready_ps, cycles.interval * cycle_ps_).start_ps +
                cycles.latency * cycle_ps_;
     }
+    /// The same, but for what `usual` takes: that is in a latency which whoever asks adds.
+    uint64_t answered_ps(uint64_t now_ps, uint64_t ready_ps, BlockCycles cycles, BlockCycles usual) {
+        return answered_ps(now_ps, ready_ps, cycles) - usual.latency * cycle_ps_;
+    }
 
   private:
     uint64_t cycle_ps_;

@@ -60,7 +60,6 @@ class HostInterface : public sc_core::sc_module {
         uint64_t visible_ps = 0;
         uint64_t device_address = 0;
         uint32_t interrupt_bits = 0;  // an interrupt, not a write, when not 0
-        bool released = true;         // no placement before it is still in the device
         std::vector<uint8_t> bytes;
     };
 
@@ -69,6 +68,7 @@ class HostInterface : public sc_core::sc_module {
     Slot take(uint64_t issued_ps, uint64_t length_bytes);
     void post(Posted* posted, uint64_t issued_ps, uint64_t length_bytes);
     void arm();
+    [[nodiscard]] bool may_arrive() const { return !posted_.empty() && (!order_ || released_ != 0); }
 
     EventQueue& queue_;
     HostMemory& memory_;
@@ -78,7 +78,7 @@ class HostInterface : public sc_core::sc_module {
     Server to_host_;
     ObjectPool<Posted> pool_;
     Ring<Posted*> posted_;
-    size_t released_ = 0;  // of them, from the front on
+    size_t released_ = 0;  // of them, from the front on: no placement before them is still in the device
     std::optional<ReleaseOrder> order_;
     InterruptSink sink_;
     bool armed_ = false;

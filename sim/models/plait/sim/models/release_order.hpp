@@ -23,7 +23,7 @@ class ReleaseOrder {
 
     /// Queue and blocks outlive it.
     ReleaseOrder(EventQueue& queue, EngineBlocks& blocks, uint64_t cycle_ps, Sink sink)
-        : queue_(queue), blocks_(blocks), cycle_ps_(cycle_ps), sink_(sink), timer_(cycle_ps) {}
+        : queue_(queue), blocks_(blocks), sink_(sink), timer_(cycle_ps) {}
 
     /// One more placement, which has left the device at `end_ps`.
     void placement(uint64_t end_ps);
@@ -41,7 +41,6 @@ class ReleaseOrder {
 
     EventQueue& queue_;
     EngineBlocks& blocks_;
-    const uint64_t cycle_ps_;
     const Sink sink_;
     EngineTimer timer_;
     OrderEngine engine_;

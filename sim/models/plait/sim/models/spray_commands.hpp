@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <ostream>
 
-#include <plait/engines/spray_types.hpp>
+#include <plait/engines/spray.hpp>
 #include <plait/regmap.hpp>
 
 namespace plait::sim {
@@ -52,5 +52,13 @@ struct SprayAnswer {
                    << answer.failed;
     }
 };
+
+/// What a selector says of itself after any command.
+inline void add_state(SprayAnswer& answer, const engines::SpraySelector& selector) {
+    answer.usable = static_cast<uint8_t>(selector.usable_planes());
+    for (uint32_t plane = 0; plane < regmap::max_planes; ++plane)
+        if (selector.plane_suspect(plane)) answer.suspect |= static_cast<uint8_t>(1U << plane);
+    answer.failed = selector.assumed_bad_count();
+}
 
 }  // namespace plait::sim

@@ -90,10 +90,7 @@ class SprayPort {
     BlockCycles tell(SprayCommand command, SprayAnswer answer = {}) {
         if (blocks_ == nullptr) return spray_cycles;
         command.qp = qp_;
-        answer.usable = static_cast<uint8_t>(selector_.usable_planes());
-        for (uint32_t plane = 0; plane < regmap::max_planes; ++plane)
-            if (selector_.plane_suspect(plane)) answer.suspect |= static_cast<uint8_t>(1U << plane);
-        answer.failed = selector_.assumed_bad_count();
+        add_state(answer, selector_);
         return blocks_->spray(command, answer);
     }
 
