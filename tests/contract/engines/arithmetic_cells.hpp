@@ -20,7 +20,7 @@ class VerilatedCell {
     ~VerilatedCell() {
         model_->final();
 #ifdef PLAIT_RTL_COVERAGE
-        write_coverage(*context_);
+        sim::write_coverage(*context_);
 #endif
     }
 
