@@ -74,7 +74,7 @@ module plait_quantise #(
         .clk_i, .rst_ni, .can_push_o(can_end), .push_i(accepted), .data_i({cmd_tag_i, status, code_bytes, scale_bytes}),
         .can_pop_o(has_end_row), .pop_i(end_row_taken), .data_o({end_tag, end_status, end_code_bytes, end_scale_bytes}));
 
-    // Row. Behind its end there are zeros, which change neither maximum nor codes.
+    // Row. Behind its end there are zeros, which change neither maximum nor codes. LogFMT is of BF16 numbers.
     logic                  begun_q, beat_taken, beat_popped;
     logic [COUNT_BITS-1:0] left_q, left;
     logic [1:0]            beat_of_block_q;
@@ -88,8 +88,15 @@ module plait_quantise #(
     assign beat_elements = left < COUNT_BITS'(32) ? 6'(left) : 6'd32;
     for (genvar i = 0; i < 32; i = i + 1) begin : g_number
         logic [31:0] number;
-        if (ELEMENT_BITS == 16) assign number = {row_data_i[16*i +: 16], 16'b0};
-        else assign number = row_data_i[32*i +: 32];
+        if (ELEMENT_BITS == 16) begin : g_bf16
+            assign number = {row_data_i[16*i +: 16], 16'b0};
+        end else begin : g_fp32
+            logic        is_bf16;
+            logic [15:0] bf16;
+            assign is_bf16 = row_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT8 || row_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
+            plait_bf16_round u_bf16 (.number_i(row_data_i[32*i +: 32]), .bf16_o(bf16));
+            assign number = is_bf16 ? {bf16, 16'b0} : row_data_i[32*i +: 32];
+        end
         assign numbers[32*i +: 32] = left > COUNT_BITS'(i) ? number : '0;
     end
 
@@ -133,50 +140,77 @@ module plait_quantise #(
         .can_pop_o(has_beat), .pop_i(beat_popped), .data_o({format, count, ends_block, ends_row, waiting}));
 
     logic        block_valid;
-    logic [31:0] block_scale, block_factor, scale, factor;
+    logic [31:0] block_scale, block_factor, block_step, block_per_log, block_log_min, scale, factor, step, per_log, log_min;
     plait_quantise_block u_block (
         .clk_i, .rst_ni, .valid_i(beat_q), .last_i(beat_ends_block_q), .format_i(beat_format_q), .numbers_i(numbers_q),
-        .valid_o(block_valid), .scale_o(block_scale), .factor_o(block_factor));
-    plait_fifo #(.WORDS(BEATS), .BITS(64)) u_factors (
-        .clk_i, .rst_ni, .can_push_o(unused_factors_room), .push_i(block_valid), .data_i({block_scale, block_factor}),
-        .can_pop_o(has_factor), .pop_i(beat_popped && ends_block), .data_o({scale, factor}));
+        .valid_o(block_valid), .scale_o(block_scale), .factor_o(block_factor), .step_o(block_step), .log_min_o(block_log_min),
+        .per_log_o(block_per_log));
+    plait_fifo #(.WORDS(BEATS), .BITS(160)) u_factors (
+        .clk_i, .rst_ni, .can_push_o(unused_factors_room), .push_i(block_valid),
+        .data_i({block_scale, block_factor, block_step, block_per_log, block_log_min}), .can_pop_o(has_factor),
+        .pop_i(beat_popped && ends_block), .data_o({scale, factor, step, per_log, log_min}));
 
-    // Lanes: a beat and what goes with it.
-    localparam int unsigned LAST = 3;
-    logic          advance;
+    // Lanes: a beat and what goes with it, by steps.
+    localparam int unsigned PER_LOG = 2, INDEX = 4, STEP = 5, BASE = 21, MAX = 23, NUMBER = 24, MIN = 25, CODE = 26, LAST = 27;
+    logic          advance, is_logfmt, logfmt_advance;
     logic [LAST:0] valid_q, ends_block_q, ends_row_q;
+    logic [CODE:0] logfmt_q;
     logic [7:0]    format_q [LAST+1];
     logic [5:0]    count_q [LAST+1];
     logic [31:0]   scale_q [LAST+1];
-    logic [31:0]   factor_q;
-    logic [1023:0] number_q, codes;
-    logic [31:0]   finite;
+    logic [1023:0] number_q [NUMBER+1];
+    logic [31:0]   factor_q [NUMBER+1];
+    logic [31:0]   step_q [STEP+1];
+    logic [31:0]   per_log_q [PER_LOG+1];
+    logic [31:0]   log_min_q, finite;
+    logic [1023:0] codes;
     assign beat_popped = advance && has_beat && has_factor;
+    assign is_logfmt = format == plait_regmap_pkg::ROW_FORMAT_LOGFMT8 || format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
+    assign logfmt_advance = advance && logfmt_q != '0;
 
     always_ff @(posedge clk_i) begin
-        if (!rst_ni) valid_q <= '0;
-        else if (advance) valid_q <= {valid_q[LAST-1:0], beat_popped};
+        if (!rst_ni) begin
+            valid_q <= '0;
+            logfmt_q <= '0;
+        end else if (advance) begin
+            valid_q <= {valid_q[LAST-1:0], beat_popped};
+            logfmt_q <= {logfmt_q[CODE-1:0], beat_popped && is_logfmt};
+        end
         if (advance) begin
             ends_block_q <= {ends_block_q[LAST-1:0], ends_block};
             ends_row_q <= {ends_row_q[LAST-1:0], ends_row};
             format_q[0] <= format;
             count_q[0] <= count;
             scale_q[0] <= scale;
+            number_q[0] <= waiting;
+            factor_q[0] <= factor;
+            step_q[0] <= step;
+            per_log_q[0] <= per_log;
+            log_min_q <= log_min;
             for (int unsigned i = 1; i <= LAST; i = i + 1) begin
                 format_q[i] <= format_q[i-1];
                 count_q[i] <= count_q[i-1];
                 scale_q[i] <= scale_q[i-1];
             end
-        end
-        if (beat_popped) begin
-            number_q <= waiting;
-            factor_q <= factor;
+            for (int unsigned i = 1; i <= NUMBER; i = i + 1) begin
+                number_q[i] <= number_q[i-1];
+                factor_q[i] <= factor_q[i-1];
+            end
+            for (int unsigned i = 1; i <= STEP; i = i + 1) step_q[i] <= step_q[i-1];
+            for (int unsigned i = 1; i <= PER_LOG; i = i + 1) per_log_q[i] <= per_log_q[i-1];
         end
     end
+
+    logic index_is_10, max_is_10;
+    assign index_is_10 = format_q[INDEX] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
+    assign max_is_10 = format_q[MAX] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
     for (genvar i = 0; i < 32; i = i + 1) begin : g_lane
         plait_quantise_lane u_lane (
-            .clk_i, .advance_i(advance && valid_q[LAST-1:0] != '0), .number_i(number_q[32*i +: 32]), .factor_i(factor_q),
-            .format_i(format_q[LAST-1]), .code_o(codes[32*i +: 32]), .is_finite_o(finite[i]));
+            .clk_i, .advance_i(advance && valid_q[CODE:NUMBER] != '0), .logfmt_advance_i(logfmt_advance),
+            .magnitude_i(number_q[0][32*i+16 +: 15]), .log_min_i(log_min_q), .per_log_i(per_log_q[PER_LOG]), .index_is_10_i(index_is_10),
+            .step_i(step_q[STEP]), .base_min_i(scale_q[BASE][14:0]), .max_is_10_i(max_is_10), .max_i(scale_q[MAX][30:16]),
+            .min_i(scale_q[MIN][14:0]), .number_i(number_q[NUMBER][32*i +: 32]), .factor_i(factor_q[NUMBER]), .format_i(format_q[CODE]),
+            .code_o(codes[32*i +: 32]), .is_finite_o(finite[i]));
     end
 
     // Pack.
@@ -193,6 +227,10 @@ module plait_quantise #(
         end else if (format_q[LAST] == plait_regmap_pkg::ROW_FORMAT_F32) begin
             code_bits = 6'd32;
             packed_codes = codes;
+        end else if (format_q[LAST] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10) begin
+            code_bits = 6'd10;
+            packed_codes = '0;
+            for (int unsigned i = 0; i < 32; i = i + 1) packed_codes[10*i +: 10] = codes[32*i +: 10];
         end
     end
     assign beat_bits = 11'(count_q[LAST]) * 11'(code_bits);

@@ -82,17 +82,17 @@ module plait_reduce #(
         .clk_i, .rst_ni, .can_push_o(can_push), .push_i(job_pushed), .data_i(pushed_job), .can_pop_o(has_job), .pop_i(job_done),
         .data_o(job));
 
-    // A beat, its scaled values two steps later, its values after two more; before them the sums are read.
-    localparam int unsigned SCALED = 2, READ = 3, VALUE = 4;
+    // Steps of a beat: LogFMT's codes are looked at early, all codes late; then values, before which the sums are read.
+    localparam int unsigned EARLY = 10, MIN = EARLY + 16, CODE = EARLY + 18, WEIGHT = CODE + 3, VALUE = CODE + 5, READ = VALUE - 1;
     localparam int unsigned PLACE_BITS = 1 + 1 + 1 + 4 + 4 * WORD_BITS;
     logic                   advance, announces, can_announce, beat_valid;
-    logic [PLACE_BITS-1:0]  beat_place, place_q [VALUE+1];
     logic [VALUE:1]         valid_q;
-    logic [31:0]            beat_weight, weight_q [SCALED+1];
-    logic [639:0]           data;
-    logic [7:0]             beat_format;
-    logic [63:0]            scales;
-    logic [3:0]             next;
+    logic [PLACE_BITS-1:0]  beat_place, place_q [VALUE+1];
+    logic [31:0]            beat_weight, weight_q [WEIGHT+1];
+    logic [639:0]           beat_data, data_q [CODE+1];
+    logic [7:0]             beat_format, format_q [CODE+1];
+    logic [63:0]            beat_scales, scales_q [CODE+1];
+    logic [3:0]             beat_next, next_q [CODE+1];
     logic                   beat_gives, beat_first, beat_upper, value_gives, value_first, value_upper;
     logic [3:0]             beat_banks, value_banks;
     logic [4*WORD_BITS-1:0] beat_words, value_words, read_words;
@@ -101,7 +101,7 @@ module plait_reduce #(
         .job_sum_i(sum), .job_format_i(format), .job_weight_i(weight), .job_elements_i(elements), .job_pages_i(pages), .row_valid_i,
         .row_ready_o, .row_data_i, .result_valid_o(announces), .result_ready_i(can_announce), .beat_valid_o(beat_valid),
         .beat_gives_o(beat_gives), .beat_first_o(beat_first), .beat_upper_o(beat_upper), .beat_banks_o(beat_banks),
-        .beat_words_o(beat_words), .beat_data_o(data), .beat_format_o(beat_format), .beat_scales_o(scales), .beat_next_o(next),
+        .beat_words_o(beat_words), .beat_data_o(beat_data), .beat_format_o(beat_format), .beat_scales_o(beat_scales), .beat_next_o(beat_next),
         .beat_weight_o(beat_weight), .page_valid_o(page_valid), .page_o(page), .left_valid_o(left_valid), .left_sum_o(left_sum),
         .left_dropped_o(left_dropped));
     assign beat_place = {beat_gives, beat_first, beat_upper, beat_banks, beat_words};
@@ -115,27 +115,68 @@ module plait_reduce #(
             place_q[1] <= beat_place;
             for (int unsigned i = 2; i <= VALUE; i = i + 1) place_q[i] <= place_q[i-1];
             weight_q[1] <= beat_weight;
-            for (int unsigned i = 2; i <= SCALED; i = i + 1) weight_q[i] <= weight_q[i-1];
+            for (int unsigned i = 2; i <= WEIGHT; i = i + 1) weight_q[i] <= weight_q[i-1];
+            data_q[1] <= beat_data;
+            format_q[1] <= beat_format;
+            scales_q[1] <= beat_scales;
+            next_q[1] <= beat_next;
+            for (int unsigned i = 2; i <= CODE; i = i + 1) begin
+                data_q[i] <= data_q[i-1];
+                format_q[i] <= format_q[i-1];
+                scales_q[i] <= scales_q[i-1];
+                next_q[i] <= next_q[i-1];
+            end
         end
     end
 
+    // LogFMT: what the headers of the first and the next block say. Its steps rest while there is none.
+    logic          beat_is_logfmt, logfmt_advance;
+    logic [CODE:1] logfmt_q;
+    logic [63:0]   steps;
+    logic [1:0]    sound;
+    assign beat_is_logfmt = beat_valid && (beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT8 || beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10);
+    assign logfmt_advance = advance && {logfmt_q, beat_is_logfmt} != '0;
+    always_ff @(posedge clk_i) begin
+        if (!rst_ni) logfmt_q <= '0;
+        else if (advance) logfmt_q <= {logfmt_q[CODE-1:1], beat_is_logfmt};
+    end
+    for (genvar i = 0; i < 2; i = i + 1) begin : g_header
+        logic                  is_sound;
+        logic [CODE-EARLY-1:0] sound_q;
+        logic [31:0]           unused_log_min;
+        logic [30:0]           unused_log_range;
+        plait_logfmt_scale u_scale (
+            .clk_i, .advance_i(logfmt_advance), .is_10_i(beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10),
+            .min_i(beat_scales[32*i +: 16]), .max_i(beat_scales[32*i+16 +: 16]), .log_min_o(unused_log_min),
+            .log_range_o(unused_log_range), .step_o(steps[32*i +: 32]), .is_sound_o(is_sound));
+        always_ff @(posedge clk_i) if (logfmt_advance) sound_q <= {sound_q[CODE-EARLY-2:0], is_sound};
+        assign sound[i] = sound_q[CODE-EARLY-1];
+    end
+
     // Lanes, in four banks.
+    logic          early_is_10;
+    assign early_is_10 = format_q[EARLY] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
     logic [2047:0] sums, sums_after;
     for (genvar i = 0; i < 4; i = i + 1) begin : g_bank
         for (genvar j = 0; j < 16; j = j + 1) begin : g_lane
             localparam int unsigned ELEMENT = 16 * i + j;
+            logic [8:0]  early_code;
             logic [31:0] code;
+            assign early_code = early_is_10 ? data_q[EARLY][10*ELEMENT +: 9] : {1'b0, data_q[EARLY][8*ELEMENT +: 8]};
             always_comb begin
-                case (beat_format)
-                    plait_regmap_pkg::ROW_FORMAT_BF16: code = {16'b0, data[16*(ELEMENT%32) +: 16]};
-                    plait_regmap_pkg::ROW_FORMAT_F32: code = data[32*j +: 32];
-                    plait_regmap_pkg::ROW_FORMAT_LOGFMT10: code = {22'b0, data[10*ELEMENT +: 10]};
-                    default: code = {24'b0, data[8*ELEMENT +: 8]};
+                case (format_q[CODE])
+                    plait_regmap_pkg::ROW_FORMAT_BF16: code = {16'b0, data_q[CODE][16*(ELEMENT%32) +: 16]};
+                    plait_regmap_pkg::ROW_FORMAT_F32: code = data_q[CODE][32*j +: 32];
+                    plait_regmap_pkg::ROW_FORMAT_LOGFMT10: code = {22'b0, data_q[CODE][10*ELEMENT +: 10]};
+                    default: code = {24'b0, data_q[CODE][8*ELEMENT +: 8]};
                 endcase
             end
             plait_reduce_lane u_lane (
-                .clk_i, .advance_i(advance && {valid_q[VALUE-1:1], beat_valid} != '0), .format_i(beat_format), .code_i(code),
-                .scale_i(next[i] ? scales[63:32] : scales[31:0]), .weight_i(weight_q[SCALED]), .is_first_i(value_first),
+                .clk_i, .advance_i(advance && {valid_q[VALUE-1:1], beat_valid} != '0), .logfmt_advance_i(logfmt_advance),
+                .early_is_10_i(early_is_10), .early_code_i(early_code), .early_step_i(next_q[EARLY][i] ? steps[63:32] : steps[31:0]),
+                .late_min_i(next_q[MIN][i] ? scales_q[MIN][46:32] : scales_q[MIN][14:0]), .format_i(format_q[CODE]), .code_i(code),
+                .scale_i(next_q[CODE][i] ? scales_q[CODE][63:32] : scales_q[CODE][31:0]),
+                .is_sound_i(next_q[CODE][i] ? sound[1] : sound[0]), .weight_i(weight_q[WEIGHT]), .is_first_i(value_first),
                 .sum_i(sums[32*ELEMENT +: 32]), .sum_o(sums_after[32*ELEMENT +: 32]));
         end
         plait_ram #(.WORDS(PAGES * PAGE_ELEMENTS / 64), .BITS(512)) u_sums (

@@ -15,7 +15,8 @@ using regmap::RowFormat;
 using regmap::Status;
 
 constexpr std::array formats{RowFormat::bf16,     RowFormat::e4m3_f32,   RowFormat::e4m3_ue8m0,
-                             RowFormat::e5m2_f32, RowFormat::e5m2_ue8m0, RowFormat::f32};
+                             RowFormat::e5m2_f32, RowFormat::e5m2_ue8m0, RowFormat::logfmt8,
+                             RowFormat::logfmt10, RowFormat::f32};
 
 template <typename Quantise>
 class QuantiseContract : public testing::Test {
@@ -155,6 +156,20 @@ TEST(QuantiseRate, ThirtyTwoElementsACycleWithoutGaps) {
             return rtl.cycles() - before;
         };
         EXPECT_EQ(cycles(101) - cycles(1), 100U * 512 / 32) << static_cast<int>(format);
+    }
+}
+
+// From the cycle that takes a row's last elements, which is also its first here, to the one that has its
+// codes.
+TEST(QuantiseRate, CodesComeAfterAFixedTime) {
+    constexpr uint64_t latency_cycles = 46;
+    constexpr uint64_t command_cycles = 1;
+    for (const RowFormat format : {RowFormat::bf16, RowFormat::f32}) {
+        QuantiseRtl rtl;
+        const uint64_t before = rtl.cycles();
+        const QuantiseRow row{format, std::vector<uint16_t>(16, 0x3F80)};
+        rtl.run(std::span(&row, 1));
+        EXPECT_EQ(rtl.cycles() - before, command_cycles + latency_cycles + 1);
     }
 }
 

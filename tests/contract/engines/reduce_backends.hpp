@@ -245,10 +245,14 @@ class ReduceRtl {
                 outcome.fetched.push_back(model_->fetch_handle_o);
                 append(rows[model_->fetch_handle_o]);
             }
-            if (happens(model_->result_valid_o, model_->result_ready_i)) read_result(result, outcome);
+            if (happens(model_->result_valid_o, model_->result_ready_i)) {
+                if (result.codes.empty()) result_cycle_ = model_.cycles();
+                read_result(result, outcome);
+            }
             if (happens(offers_word, model_->row_ready_o)) {
                 words_.pop_front();
                 offers_word = false;
+                last_word_cycle_ = model_.cycles();
             }
             if (idle == 0) busy_cycles_ = model_.cycles() + 1;
             model_.tick();
@@ -260,6 +264,9 @@ class ReduceRtl {
 
     /// Up to the last one in which something happened.
     [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_; }
+
+    /// From the last word of a row that was taken to the first one of the last result.
+    [[nodiscard]] uint64_t latency_cycles() const { return result_cycle_ - last_word_cycle_; }
 
   private:
     using Word = std::array<uint8_t, 64>;
@@ -317,6 +324,8 @@ class ReduceRtl {
     ClockedModel<Vplait_reduce> model_;
     std::deque<Word> words_;  // of rows that were fetched
     uint64_t busy_cycles_ = 0;
+    uint64_t last_word_cycle_ = 0;
+    uint64_t result_cycle_ = 0;
 };
 
 }  // namespace plait::contract
