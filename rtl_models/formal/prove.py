@@ -16,8 +16,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 # Cycles from the start that are looked at. One is all there is of a block without state: its proof begins anywhere.
-STEPS = {"plait_forward": 6, "plait_icrc": 11, "plait_order": 10, "plait_ram": 12, "plait_rx_window": 12, "plait_rx_window_update": 1,
-         "plait_spray": 8}
+STEPS = {"plait_fifo": 12, "plait_forward": 6, "plait_icrc": 11, "plait_order": 10, "plait_ram": 12,
+         "plait_reduce_pages": 14, "plait_rx_window": 12, "plait_rx_window_update": 1, "plait_spray": 8}
 
 # Cells that a proof takes from the folder `free`, because it must hold whatever they compute.
 FREE = {"plait_icrc": {"plait_linear_map"}, "plait_spray": {"plait_spray_setup", "plait_spray_failures"}}

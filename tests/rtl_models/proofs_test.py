@@ -16,6 +16,10 @@ RTL = Path(__file__).resolve().parents[2] / "rtl_models"
 
 # Proof: the file that is broken, what stands there, and what stands there instead.
 BROKEN = {
+    "plait_fifo": [
+        ("common/plait_fifo.sv", "if (pop_i) first_q", "if (pop_i && !push_i) first_q"),
+        ("common/plait_fifo.sv", "can_push_o = count_q != (PLACE_BITS + 1)'(WORDS)", "can_push_o = 1'b1"),
+    ],
     "plait_forward": [
         ("blocks/plait_forward/plait_forward.sv", "i <= rank;", "i < rank;"),
         ("blocks/plait_forward/plait_forward.sv", "advance = !rsp_valid_o || rsp_ready_i", "advance = 1'b1"),
@@ -32,6 +36,10 @@ BROKEN = {
     ],
     "plait_ram": [
         ("common/plait_ram.sv", "write_i && write_address_i == read_address_i ? data_i : words", "words"),
+    ],
+    "plait_reduce_pages": [
+        ("blocks/plait_reduce/plait_reduce_pages.sv", "if (give_back_i) next_q", "if (give_back_i && !take_i) next_q"),
+        ("blocks/plait_reduce/plait_reduce_pages.sv", "if (take_i && is_fresh)", "if (take_i && is_fresh && !give_back_i)"),
     ],
     "plait_rx_window": [
         ("blocks/plait_rx_window/plait_rx_window.sv", "advance = !rsp_valid_o || rsp_ready_i", "advance = 1'b1"),
