@@ -4,6 +4,8 @@
 #include "../contract/engines/forward_backends.hpp"
 #include "../contract/engines/icrc_backends.hpp"
 #include "../contract/engines/order_backends.hpp"
+#include "../contract/engines/quantise_backends.hpp"
+#include "../contract/engines/reduce_backends.hpp"
 #include "../contract/engines/spray_backends.hpp"
 #include "../contract/engines/window_backends.hpp"
 
@@ -81,6 +83,41 @@ void rtl_forward(benchmark::State& state) {
     run_block(state, block, rows, rows.size());
 }
 BENCHMARK(rtl_forward);
+
+// The argument is the format that BF16 is encoded as.
+void rtl_quantise(benchmark::State& state) {
+    QuantiseRtl block;
+    const std::vector<QuantiseRow> rows(
+        16, {static_cast<regmap::RowFormat>(state.range(0)), std::vector<uint16_t>(2048, 0x3F80)});
+    const uint64_t before = block.cycles();
+    for (auto _ : state) benchmark::DoNotOptimize(block.run(rows));
+    state.counters["cycles"] =
+        benchmark::Counter(static_cast<double>(block.cycles() - before), benchmark::Counter::kIsRate);
+}
+BENCHMARK(rtl_quantise)
+    ->Arg(static_cast<int>(regmap::RowFormat::e4m3_f32))
+    ->Arg(static_cast<int>(regmap::RowFormat::logfmt10));
+
+// The argument is the format of the rows.
+void rtl_reduce(benchmark::State& state) {
+    constexpr uint32_t elements = 4096;
+    const auto format = static_cast<regmap::RowFormat>(state.range(0));
+    const ReduceRow row{format, std::vector<uint8_t>(engines::code_bytes(format, elements), 0x38),
+                        std::vector<uint8_t>(engines::scale_bytes(format, elements), 0x3F)};
+    const auto bytes = static_cast<uint32_t>(row.codes.size() + row.scales.size());
+    std::vector<ReduceCommand> commands{
+        {regmap::ReduceOpcode::open, 0, 32, regmap::RowFormat::bf16, elements}};
+    for (uint32_t position = 0; position < 32; ++position)
+        commands.push_back({regmap::ReduceOpcode::add, 0, position, format, bytes, 0});
+    ReduceRtl block;
+    const uint64_t before = block.cycles();
+    for (auto _ : state) benchmark::DoNotOptimize(block.run(commands, std::span(&row, 1)));
+    state.counters["cycles"] =
+        benchmark::Counter(static_cast<double>(block.cycles() - before), benchmark::Counter::kIsRate);
+}
+BENCHMARK(rtl_reduce)
+    ->Arg(static_cast<int>(regmap::RowFormat::e4m3_f32))
+    ->Arg(static_cast<int>(regmap::RowFormat::logfmt10));
 
 }  // namespace
 }  // namespace plait::contract

@@ -262,6 +262,8 @@ class ReduceRtl {
         return outcome;
     }
 
+    [[nodiscard]] uint64_t cycles() const { return model_.cycles(); }
+
     /// Up to the last one in which something happened.
     [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_; }
 
