@@ -58,7 +58,7 @@ engines::RxVerdict window_of(const FirmwareEvent& event) {
 }
 
 [[gnu::noinline]] void on_transmit_credit(Firmware& firmware, const FirmwareEvent& event) {
-    firmware.on_transmit_credit(event.selector);
+    firmware.on_transmit_credit(event.selector, event.number);
 }
 
 [[gnu::noinline]] void on_reduced(Firmware& firmware, const FirmwareEvent& event) {

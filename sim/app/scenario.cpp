@@ -137,7 +137,7 @@ void read_device(TableReader table, DeviceOptions& device, FirmwarePlace place) 
     table.integer("scale_up_reserve_bytes", device.scale_up_reserve_bytes, 0, device.packet_memory_bytes / 2);
     table.integer("accumulators", device.accumulators, 1, 65536);
     table.integer("accumulator_elements", device.accumulator_elements, 64, regmap::max_hidden);
-    table.integer("transmit_credits", device.transmit_credits, 1, 1024);
+    table.integer("transmit_ahead_bytes", device.transmit_ahead_bytes, 1, 1U << 20);
     table.finish();
 }
 

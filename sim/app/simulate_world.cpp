@@ -51,7 +51,7 @@ DeviceParameters device_parameters(const Scenario& scenario) {
     device.firmware.accumulators = from.accumulators;
     device.firmware.accumulator_elements = from.accumulator_elements;
     device.firmware.packet_memory_bytes = from.packet_memory_bytes;
-    device.firmware.transmit_credits = static_cast<uint16_t>(from.transmit_credits);
+    device.firmware.transmit_ahead_bytes = from.transmit_ahead_bytes;
     device.firmware.base_rtt_ns = scenario.transport.base_rtt_ns;
     device.firmware.max_groups = 1;
     device.firmware.group_memory_bytes = 256ULL << 20;

@@ -62,7 +62,8 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       receive_pipe_(engine_memory_.windows()),
       bit_errors_(hash_combine(surroundings.seed, device_), "bit errors"),
       firmware_(make_firmware(*this, config_)) {
-    for (uint8_t plane = 0; plane < config_.planes; ++plane) credit_plane(plane, config_.transmit_credits);
+    for (uint8_t plane = 0; plane < config_.planes; ++plane)
+        credit_plane(plane, config_.transmit_ahead_bytes);
     const uint32_t* const messages = firmware_->message_counter();
     if (messages != nullptr) cores_.count_messages(*messages);
 }
@@ -111,11 +112,11 @@ DeviceStatistics DeviceModel::statistics() const {
 }
 // ---- events
 
-void DeviceModel::plane_started(uint8_t plane) {
+void DeviceModel::plane_started(uint8_t plane, uint32_t payload_bytes) {
     if (!dead_) {
-        credit_plane(plane, 1);
+        credit_plane(plane, payload_bytes + firmware::packet_overhead_bytes);
         cores_.begin(Work::credit, plane, queue_.now_ps());
-        firmware_->on_transmit_credit(plane);
+        firmware_->on_transmit_credit(plane, payload_bytes);
     }
 }
 

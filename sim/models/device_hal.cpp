@@ -65,11 +65,11 @@ uint64_t DeviceModel::departs_ps(uint64_t issued_ps) {
 }
 
 // The spray selectors count what each plane takes, as firmware does.
-void DeviceModel::credit_plane(uint8_t plane, uint32_t packets) {
-    if (blocks_ != nullptr) {
-        (void)blocks_->spray(
-            {.opcode = regmap::SprayOpcode::credit, .bytes = static_cast<uint16_t>(packets), .plane = plane},
-            {});
+void DeviceModel::credit_plane(uint8_t plane, uint32_t bytes) {
+    while (blocks_ != nullptr && bytes != 0) {
+        const auto most = static_cast<uint16_t>(std::min(bytes, 0xFFFFU));
+        (void)blocks_->spray({.opcode = regmap::SprayOpcode::credit, .bytes = most, .plane = plane}, {});
+        bytes -= most;
     }
 }
 

@@ -105,11 +105,12 @@ void PlanePorts::start_data(void* object, uint64_t argument) {
     }
     PlanePacket* const packet = plane.waiting.front().packet;
     plane.waiting.pop();
+    const uint32_t payload_bytes = packet->header.payload_bytes;
     const Slot slot = self.fabric_.transmit(self.device_, packet, self.queue_.now_ps());
     self.memory_.release(packet->held, slot.end_ps);
     packet->held = 0;
     if (!plane.waiting.empty()) self.arm(number);
-    self.events_.plane_started(number);
+    self.events_.plane_started(number, payload_bytes);
 }
 
 // A packet that waits for its turn does so in no cache.

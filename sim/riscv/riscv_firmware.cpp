@@ -182,8 +182,10 @@ void RiscvFirmware::on_reduced(uint32_t sum, firmware::BufferId result) {
     handle();
 }
 
-void RiscvFirmware::on_transmit_credit(uint8_t plane) {
-    event(EventKind::transmit_credit).selector = plane;
+void RiscvFirmware::on_transmit_credit(uint8_t plane, uint32_t payload_bytes) {
+    FirmwareEvent& event = this->event(EventKind::transmit_credit);
+    event.selector = plane;
+    event.number = payload_bytes;
     handle();
 }
 

@@ -123,9 +123,9 @@ class BenchDevice {
                                  std::span(memory_).subspan(segment.address - base, segment.length));
         }
         for (const std::uint32_t tag : std::exchange(sent_, {})) firmware_.on_scale_up_sent(tag);
-        for (std::uint8_t plane = 0; plane < credits_.size(); ++plane) {
-            for (std::uint32_t left = std::exchange(credits_[plane], 0U); left != 0; --left)
-                firmware_.on_transmit_credit(plane);
+        for (std::uint8_t plane = 0; plane < sent_bytes_.size(); ++plane) {
+            for (const std::uint32_t bytes : std::exchange(sent_bytes_[plane], {}))
+                firmware_.on_transmit_credit(plane, bytes);
         }
         take_arrivals();
         take_frames();
@@ -145,7 +145,7 @@ class BenchDevice {
     void begin_send() {}
     Draft& draft() { return *std::construct_at(&draft_); }
     void send(const Packet& packet, const Payload& payload) {
-        if (is_data(packet.opcode)) ++credits_[packet.plane];
+        if (is_data(packet.opcode)) sent_bytes_[packet.plane].push_back(packet.payload_bytes);
         std::vector<std::uint8_t> control;
         if (packet.opcode == Opcode::mp_ep_control) control = gather(payload);
         cluster_.devices[packet.destination_device]->arrivals_.push_back({packet, std::move(control)});
@@ -270,7 +270,7 @@ class BenchDevice {
     ReceivePipe pipe_{receive_qps_};
     std::vector<engines::SpraySelector> sprays_ = std::vector<engines::SpraySelector>(queue_pairs);
     std::vector<std::uint64_t> timers_ = std::vector<std::uint64_t>(3 * timers_of_kind, never);
-    std::array<std::uint32_t, regmap::max_planes> credits_{};
+    std::array<std::vector<std::uint32_t>, regmap::max_planes> sent_bytes_;
     std::vector<std::pair<FetchTag, Segment>> fetches_;
     std::vector<std::uint32_t> sent_;
     std::vector<Arrival> arrivals_, arriving_;

@@ -58,6 +58,7 @@ class BenchDevice {
     void send(const Packet& packet, const Payload& payload) {
         benchmark::DoNotOptimize(packet.psn + payload.segment_count);
         last_plane = packet.plane;
+        last_bytes = packet.payload_bytes;
         last_psn = packet.psn;
         last_entropy = packet.entropy;
     }
@@ -81,6 +82,7 @@ class BenchDevice {
     std::uint32_t key = 0;
     std::uint64_t now = 0;
     std::uint8_t last_plane = 0;
+    std::uint32_t last_bytes = 0;
     std::uint32_t last_psn = 0;
     std::uint16_t last_entropy = 0;
 
@@ -136,7 +138,7 @@ void send_packets(benchmark::State& state) {
         if (packets++ % 2 == 0)
             transport.enqueue(device->qpn, {.opcode = Opcode::mp_ep_row, .tag = ++tag, .length_bytes = 7392});
         device->now += 83;
-        transport.on_transmit_credit(device->last_plane);
+        transport.on_transmit_credit(device->last_plane, device->last_bytes);
         if (packets % 4 == 0) {
             ack.psn = device->last_psn;
             ack.ack.cumulative_psn = engines::psn_add(device->last_psn, 1);

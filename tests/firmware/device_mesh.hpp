@@ -117,8 +117,8 @@ class MeshDevice final : public MeshDriver {
         if (is_data(packet.opcode)) {
             std::uint64_t& free_ns = plane_free_ns_[packet.plane];
             free_ns = std::max(free_ns, now_ns());
-            mesh_.at(free_ns, [this, plane = packet.plane] {
-                if (!dead_) firmware_->on_transmit_credit(plane);
+            mesh_.at(free_ns, [this, plane = packet.plane, bytes = packet.payload_bytes] {
+                if (!dead_) firmware_->on_transmit_credit(plane, bytes);
             });
             free_ns += 1 + frame_bytes(packet) * 8 / 100;
         }

@@ -160,7 +160,7 @@ class TestDevice {
     std::array<std::uint64_t, 8> packets_by_plane{};
     std::uint32_t ports = 0;
     bool hold_credits = false;
-    std::vector<std::uint8_t> held_credits;
+    std::vector<std::pair<std::uint8_t, std::uint32_t>> held_credits;  ///< Plane, payload bytes.
 
   private:
     Network& network_;
@@ -305,9 +305,9 @@ inline void TestDevice::send(const Packet& packet, const Payload& payload) {
     if (is_data(packet.opcode)) {
         start = std::max(start, plane_free_ns_[packet.plane]);
         plane_free_ns_[packet.plane] = start + wire_ns;
-        network_.at(start, [this, plane = packet.plane] {
-            if (hold_credits) held_credits.push_back(plane);
-            else transport().on_transmit_credit(plane);
+        network_.at(start, [this, plane = packet.plane, bytes = packet.payload_bytes] {
+            if (hold_credits) held_credits.emplace_back(plane, bytes);
+            else transport().on_transmit_credit(plane, bytes);
         });
     }
     const std::uint32_t number = config_.device_number;

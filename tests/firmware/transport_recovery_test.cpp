@@ -79,7 +79,8 @@ TEST(TransportRecovery, ALateAcknowledgementCancelsTheRetransmission) {
     EXPECT_TRUE(qp.lost.empty());
     EXPECT_GT(qp.reordering_packets, threshold) << "be slower to call a packet lost";
     network.a.hold_credits = false;
-    for (const std::uint8_t plane : network.a.held_credits) network.a.transport().on_transmit_credit(plane);
+    for (const auto& [plane, bytes] : network.a.held_credits)
+        network.a.transport().on_transmit_credit(plane, bytes);
     ASSERT_TRUE(network.run_while_not([&] { return connection.sent().size() == 1; }));
     EXPECT_EQ(statistics.retransmitted, 0U);
     EXPECT_EQ(statistics.cancelled_retransmissions, 1U);

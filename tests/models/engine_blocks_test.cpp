@@ -138,7 +138,7 @@ TEST_F(EngineBlocksTest, APacketDepartsWhenItsPathIsKnown) {
     using regmap::SprayOpcode;
     ASSERT_EQ(script_.sprays.size(), 4U * 4U) << "the credit of each device's planes";
     EXPECT_EQ(script_.sprays[0].opcode, SprayOpcode::credit);
-    EXPECT_EQ(script_.sprays[0].bytes, device(0).config().transmit_credits);
+    EXPECT_EQ(script_.sprays[0].bytes, device(0).config().transmit_ahead_bytes);
     cluster_.connect(0, 1);
     SprayPort spray = device(0).spray_port(1, device(0).spray(1));
     ASSERT_TRUE(spray.configure({engines::SprayPolicy::spray, 4, 8, 1, 4}));

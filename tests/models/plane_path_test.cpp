@@ -46,6 +46,7 @@ TEST(PlanePath, TakesTheSumOfItsPartsUnderOneLeafAndAcross) {
         const auto& credits = cluster.firmware(0).credits;
         ASSERT_FALSE(credits.empty());
         EXPECT_EQ(credits.back().time_ps - start, way.handler + way.host_read(4096) + way.pipe_ps(packet));
+        EXPECT_EQ(credits.back().value, 4096U) << "payload of the packet that starts";
     }
 }
 

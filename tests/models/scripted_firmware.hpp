@@ -58,7 +58,9 @@ class ScriptedFirmware final : public DeviceFirmware {
         results.push_back({queue.now_ps(), sum});
         if (reduced) reduced(sum, result);
     }
-    void on_transmit_credit(uint8_t plane) override { credits.push_back({queue.now_ps(), plane}); }
+    void on_transmit_credit(uint8_t, uint32_t payload_bytes) override {
+        credits.push_back({queue.now_ps(), payload_bytes});
+    }
     void on_timer(firmware::TimerId timer) override { timers.push_back({queue.now_ps(), timer.number}); }
     void on_port_change(uint8_t plane, bool up) override {
         port_changes.push_back({queue.now_ps(), plane * 2U + (up ? 1U : 0U)});

@@ -63,7 +63,7 @@ REFUSED = {
         "ENTROPIES=100": "ENTROPIES is 100, expected a power of two, PLANES .. 256",
         "ENTROPIES=4": "ENTROPIES is 4, expected a power of two, PLANES .. 256",
         "ENTROPIES=512": "ENTROPIES is 512, expected a power of two, PLANES .. 256",
-        "CREDIT_BITS=15": "CREDIT_BITS is 15, expected at least BYTES_BITS",
+        "CREDIT_BITS=16": "CREDIT_BITS is 16, expected more than BYTES_BITS",
     },
 }
 

@@ -53,7 +53,8 @@ BROKEN = {
         ("blocks/plait_rx_window/plait_rx_window_update.sv", "received_o = received_i & ~packet", "received_o = received_i"),
     ],
     "plait_spray": [
-        ("blocks/plait_spray/plait_spray.sv", "credited[p] = credit != '0", "credited[p] = 1'b1"),
+        ("blocks/plait_spray/plait_spray.sv", "credited[p] = !credit[CREDIT_BITS-1] && credit != '0", "credited[p] = 1'b1"),
+        ("blocks/plait_spray/plait_spray.sv", "credited[p] = !credit[CREDIT_BITS-1] && credit", "credited[p] = credit"),
         ("blocks/plait_spray/plait_spray.sv", "else if (grants[p]) credit_q", "else if (grants[p] && p != 1) credit_q"),
         ("blocks/plait_spray/plait_spray.sv", "advance = (!rsp_valid_o || rsp_ready_i) && done", "advance = done"),
     ],

@@ -26,7 +26,7 @@ CASES = {
     "dead_device": SMALL_EP + DEVICE_DOWN,
     "small_window": SMALL_EP + "[transport]\nwindow_packets = 64\n",
     "trimming": FLOWS % ("trimming = true\nbuffer_bytes = 16384\necn_threshold_bytes = 8192", "incast", "write"),
-    "out_of_order": FLOWS % ("reordering = 0.1\nreordering_delay_ns = 40000", "permutation", "send"),
+    "out_of_order": FLOWS.replace("400000", "4000000") % ("reordering = 0.1\nreordering_delay_ns = 8000", "permutation", "send"),
     "immediates": FLOWS % ("", "alltoall", "write_immediate"),
 }
 BLOCKS = ["plait_rx_window", "plait_spray", "plait_icrc", "plait_forward", "plait_order"]

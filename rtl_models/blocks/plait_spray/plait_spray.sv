@@ -12,7 +12,7 @@ module plait_spray #(
     parameter int unsigned ENTROPIES = plait_regmap_pkg::MAX_ENTROPY_VALUES,  // of a queue pair, at most
     parameter int unsigned QPN_BITS = 24,
     parameter int unsigned BYTES_BITS = 16,
-    parameter int unsigned CREDIT_BITS = 16,
+    parameter int unsigned CREDIT_BITS = 22,                         // signed bytes
     localparam int unsigned INDEX_BITS = $clog2(ENTROPIES)
 ) (
     input  logic                  clk_i,
@@ -23,7 +23,7 @@ module plait_spray #(
     input  logic [7:0]            cmd_opcode_i,          // spray_opcode_e
     input  logic [QPN_BITS-1:0]   cmd_qp_i,              // but for credit
     input  logic [PLANES-1:0]     cmd_up_i,              // choose, due
-    input  logic [BYTES_BITS-1:0] cmd_bytes_i,           // choose; credit: packets
+    input  logic [BYTES_BITS-1:0] cmd_bytes_i,           // choose, credit
     input  logic [7:0]            cmd_plane_i,           // gone, exclude, restore, credit
     input  logic [INDEX_BITS-1:0] cmd_index_i,           // acknowledged, lost, probe_returned, deny, path
     input  logic                  cmd_flag_i,            // gone: it arrived; acknowledged: it was marked
@@ -50,7 +50,7 @@ module plait_spray #(
     if (PLANES < 2 || PLANES > 8) $fatal(1, "plait_spray: PLANES is %0d, expected 2 .. 8", PLANES);
     if (ENTROPIES != 1 << INDEX_BITS || ENTROPIES < PLANES || ENTROPIES > 256)
         $fatal(1, "plait_spray: ENTROPIES is %0d, expected a power of two, PLANES .. 256", ENTROPIES);
-    if (CREDIT_BITS < BYTES_BITS) $fatal(1, "plait_spray: CREDIT_BITS is %0d, expected at least BYTES_BITS", CREDIT_BITS);
+    if (CREDIT_BITS <= BYTES_BITS) $fatal(1, "plait_spray: CREDIT_BITS is %0d, expected more than BYTES_BITS", CREDIT_BITS);
 
     localparam int unsigned PLANE_BITS = $clog2(PLANES);
     localparam int unsigned COUNT_BITS = $clog2(PLANES + 1);
@@ -133,7 +133,7 @@ module plait_spray #(
         .entropies_i(entropies_q[INDEX_BITS:0]), .per_plane_i(per_plane), .done_o(setup_done), .plane_o(first_plane),
         .index_o(first_index), .cursors_o(cursors), .keys_o(keys));
 
-    // Credit of the planes.
+    // Credit of the planes, of two's complement: the last packet may take more than there is.
     logic [PLANES*CREDIT_BITS-1:0] credit_q;
     logic [PLANES-1:0]             credited, more, grants, overflows;
     logic                          is_plane;
@@ -142,12 +142,13 @@ module plait_spray #(
     for (genvar p = 0; p < PLANES; p = p + 1) begin : g_credit
         logic [CREDIT_BITS-1:0] credit, sum;
         assign credit = credit_q[CREDIT_BITS*p +: CREDIT_BITS];
-        assign credited[p] = credit != '0;
-        assign {overflows[p], sum} = {1'b0, credit} + (CREDIT_BITS+1)'(bytes_q);
+        assign credited[p] = !credit[CREDIT_BITS-1] && credit != '0;
+        assign sum = credit + CREDIT_BITS'(bytes_q);
+        assign overflows[p] = !credit[CREDIT_BITS-1] && sum[CREDIT_BITS-1];
         always_ff @(posedge clk_i) begin
             if (!rst_ni) credit_q[CREDIT_BITS*p +: CREDIT_BITS] <= '0;
             else if (more[p] && !overflows[p]) credit_q[CREDIT_BITS*p +: CREDIT_BITS] <= sum;
-            else if (grants[p]) credit_q[CREDIT_BITS*p +: CREDIT_BITS] <= credit - 1'b1;
+            else if (grants[p]) credit_q[CREDIT_BITS*p +: CREDIT_BITS] <= credit - CREDIT_BITS'(bytes_q);
         end
     end
 

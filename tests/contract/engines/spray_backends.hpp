@@ -52,12 +52,11 @@ class SprayReference {
     }
 
     [[nodiscard]] const QueuePair& queue_pair(uint32_t qp) const { return queue_pairs_[qp]; }
-    [[nodiscard]] uint32_t credit(uint32_t plane) const { return credits_[plane]; }
 
   private:
     regmap::Status credit(const SprayCommand& command) {
         if (command.plane >= credits_.size()) return regmap::Status::invalid_parameter;
-        if (credits_[command.plane] + command.bytes > 0xFFFF) return regmap::Status::out_of_range;
+        if (credits_[command.plane] + command.bytes >= 2 << 20) return regmap::Status::out_of_range;
         credits_[command.plane] += command.bytes;
         return regmap::Status::ok;
     }
@@ -123,12 +122,12 @@ class SprayReference {
         const uint32_t due = qp.selector.planes_due(command.up);
         uint32_t offered = 0;
         for (uint32_t plane = 0; plane < credits_.size(); ++plane)
-            if (credits_[plane] != 0) offered |= command.up & 1U << plane;
+            if (credits_[plane] > 0) offered |= command.up & 1U << plane;
         answer.due = static_cast<uint8_t>(due);
         if ((due & offered) == 0) return regmap::Status::ok;
         grant(answer, qp.selector.choose_due(due, offered, command.bytes));
         if (!answer.granted) return regmap::Status::ok;
-        --credits_[answer.path.plane];
+        credits_[answer.path.plane] -= command.bytes;
         ++qp.in_flight[answer.path.plane];
         ++qp.total;
         return regmap::Status::ok;
@@ -140,7 +139,7 @@ class SprayReference {
     }
 
     std::vector<QueuePair> queue_pairs_{spray_queue_pairs};
-    std::array<uint32_t, regmap::max_planes> credits_{};
+    std::array<int32_t, regmap::max_planes> credits_{};  ///< Bytes.
 };
 
 using SprayRtl = VerilatedBlock<SprayPorts>;

@@ -20,17 +20,21 @@ template <typename Sprays>
 class SprayContract : public testing::Test {
   protected:
     static constexpr SprayConfig four_planes{SprayPolicy::spray, 4, 32, 5, 3};
+    static constexpr uint16_t packet_bytes = 4096;
 
     SprayAnswer run(const SprayCommand& command) { return sprays_.run(std::span(&command, 1)).front(); }
     SprayAnswer configure(uint32_t qp, const SprayConfig& config) {
         return run({.opcode = SprayOpcode::configure, .qp = qp, .config = config});
     }
-    void credit(uint16_t packets) {
+    SprayAnswer credit(uint8_t plane, uint16_t bytes) {
+        return run({.opcode = SprayOpcode::credit, .bytes = bytes, .plane = plane});
+    }
+    void credit_all(uint32_t packets) {
         for (uint8_t plane = 0; plane < regmap::max_planes; ++plane)
-            run({.opcode = SprayOpcode::credit, .bytes = packets, .plane = plane});
+            for (uint32_t i = 0; i < packets; ++i) credit(plane, packet_bytes);
     }
     SprayAnswer choose(uint32_t qp, uint8_t up = 0xFF) {
-        return run({.opcode = SprayOpcode::choose, .qp = qp, .up = up, .bytes = 4096});
+        return run({.opcode = SprayOpcode::choose, .qp = qp, .up = up, .bytes = packet_bytes});
     }
     SprayAnswer value(SprayOpcode opcode, uint32_t qp, uint32_t index, bool flag = false) {
         return run({.opcode = opcode, .qp = qp, .index = static_cast<uint8_t>(index), .flag = flag});
@@ -47,7 +51,7 @@ TYPED_TEST_SUITE(SprayContract, Backends);
 
 TYPED_TEST(SprayContract, TheFirstCommandAfterResetWorks) {
     EXPECT_EQ(this->configure(1023, this->four_planes).status, Status::ok);
-    this->credit(1);
+    this->credit_all(1);
     EXPECT_TRUE(this->choose(1023).granted);
 }
 
@@ -58,14 +62,14 @@ TYPED_TEST(SprayContract, ResetLeavesNothing) {
     EXPECT_FALSE(this->choose(0).granted) << "no plane has credit";
 }
 
-TYPED_TEST(SprayContract, EachGrantTakesACredit) {
+TYPED_TEST(SprayContract, EachGrantTakesItsBytes) {
     this->configure(0, this->four_planes);
     this->configure(1, this->four_planes);
-    this->credit(2);
+    this->credit_all(2);
     uint32_t granted = 0;
     for (uint32_t i = 0; i < 30; ++i) granted += this->choose(i % 2).granted;
     EXPECT_EQ(granted, 8U) << "two on each of four planes";
-    this->run({.opcode = SprayOpcode::credit, .bytes = 1, .plane = 3});
+    this->credit(3, 1);
     for (uint8_t lane = 0; lane < 4; ++lane)
         while (this->plane(SprayOpcode::gone, 0, lane, true).status == Status::ok) {
         }
@@ -73,11 +77,23 @@ TYPED_TEST(SprayContract, EachGrantTakesACredit) {
     EXPECT_TRUE(answer.granted);
     EXPECT_EQ(answer.path.plane, 3);
     EXPECT_FALSE(this->choose(0, 0b1000).granted);
+    this->credit(3, this->packet_bytes - 1);
+    EXPECT_FALSE(this->choose(0, 0b1000).granted) << "the packet before it took more than there was";
+    this->credit(3, 1);
+    EXPECT_TRUE(this->choose(0, 0b1000).granted);
+}
+
+TYPED_TEST(SprayContract, CreditEndsBelowTwoMebibytes) {
+    for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(this->credit(0, 0xFFFF).status, Status::ok);
+    EXPECT_EQ(this->credit(0, 32).status, Status::out_of_range);
+    EXPECT_EQ(this->credit(0, 31).status, Status::ok);
+    EXPECT_EQ(this->credit(0, 1).status, Status::out_of_range);
+    EXPECT_EQ(this->credit(1, 0xFFFF).status, Status::ok);
 }
 
 TYPED_TEST(SprayContract, FewPacketsKeepPlanesEven) {
     this->configure(7, this->four_planes);
-    this->credit(100);
+    this->credit_all(100);
     std::set<uint32_t> planes;
     for (uint32_t i = 0; i < 4; ++i) planes.insert(this->choose(7).path.plane);
     EXPECT_EQ(planes.size(), 4U);
@@ -90,7 +106,7 @@ TYPED_TEST(SprayContract, FewPacketsKeepPlanesEven) {
 
 TYPED_TEST(SprayContract, MarkedValuesSitOutOneRotation) {
     this->configure(2, {SprayPolicy::spray, 1, 4, 1, 3});
-    this->credit(100);
+    this->credit_all(100);
     const auto next = [&] {
         const SprayAnswer answer = this->choose(2);
         this->plane(SprayOpcode::gone, 2, 0, true);
@@ -109,7 +125,7 @@ TYPED_TEST(SprayContract, MarkedValuesSitOutOneRotation) {
 
 TYPED_TEST(SprayContract, FailedValuesAreTheLastResortInTheirOrder) {
     this->configure(2, {SprayPolicy::spray, 1, 4, 1, 200});
-    this->credit(100);
+    this->credit_all(100);
     for (const uint32_t index : {3U, 1U, 0U, 1U}) this->value(SprayOpcode::lost, 2, index);
     EXPECT_EQ(this->choose(2).path.entropy_index, 2);
     EXPECT_EQ(this->choose(2).path.entropy_index, 2);
@@ -129,7 +145,7 @@ TYPED_TEST(SprayContract, FailedValuesAreTheLastResortInTheirOrder) {
 
 TYPED_TEST(SprayContract, PlanesAreSuspectedExcludedAndRestored) {
     this->configure(3, this->four_planes);
-    this->credit(100);
+    this->credit_all(100);
     for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(this->value(SprayOpcode::lost, 3, 2).suspect, 0);
     EXPECT_EQ(this->value(SprayOpcode::lost, 3, 6).suspect, 0b100);
     const SprayAnswer excluded = this->plane(SprayOpcode::exclude, 3, 2);
@@ -143,7 +159,7 @@ TYPED_TEST(SprayContract, PlanesAreSuspectedExcludedAndRestored) {
 
 TYPED_TEST(SprayContract, RoundRobinWaitsForItsPlane) {
     this->configure(4, {SprayPolicy::round_robin, 2, 4, 1, 3});
-    this->credit(100);
+    this->credit_all(100);
     const uint32_t first = this->choose(4).path.entropy_index;
     const uint32_t second = (first + 1) % 4;
     EXPECT_FALSE(this->choose(4, static_cast<uint8_t>(1U << first % 2)).granted);
@@ -154,7 +170,7 @@ TYPED_TEST(SprayContract, RoundRobinWaitsForItsPlane) {
 
 TYPED_TEST(SprayContract, ASinglePathMovesWhenItFails) {
     this->configure(5, {SprayPolicy::single_path, 4, 8, 1, 3});
-    this->credit(100);
+    this->credit_all(100);
     const engines::PathChoice path = this->choose(5).path;
     EXPECT_EQ(this->choose(5).path.entropy_index, path.entropy_index);
     EXPECT_FALSE(this->choose(5, static_cast<uint8_t>(~(1U << path.plane))).granted);
@@ -185,8 +201,6 @@ TYPED_TEST(SprayContract, RefusedCommandsChangeNothing) {
                                      SprayOpcode::probe_returned, SprayOpcode::deny, SprayOpcode::path})
         refused(Status::invalid_parameter, {.opcode = opcode, .qp = 1, .index = 32});
     refused(Status::invalid_parameter, {.opcode = SprayOpcode::credit, .bytes = 1, .plane = 8});
-    refused(Status::ok, {.opcode = SprayOpcode::credit, .bytes = 1, .plane = 2});
-    refused(Status::out_of_range, {.opcode = SprayOpcode::credit, .bytes = 0xFFFF, .plane = 2});
     for (const SprayConfig& config :
          {SprayConfig{SprayPolicy::spray, 0, 8, 1, 1}, SprayConfig{SprayPolicy::spray, 9, 9, 1, 1},
           SprayConfig{SprayPolicy::spray, 4, 0, 1, 1}, SprayConfig{SprayPolicy::spray, 4, 6, 1, 1},
@@ -206,7 +220,7 @@ TEST(SprayAgreement, AllShapes) {
                  {SprayPolicy::spray, SprayPolicy::round_robin, SprayPolicy::single_path}) {
                 commands.push_back({.opcode = SprayOpcode::configure,
                                     .config = {policy, planes, values, values * 77777, 4}});
-                commands.push_back({.opcode = SprayOpcode::credit, .bytes = 40, .plane = 0});
+                commands.push_back({.opcode = SprayOpcode::credit, .bytes = 400, .plane = 0});
                 for (uint8_t i = 0; i < 4; ++i)
                     commands.push_back({.opcode = SprayOpcode::choose, .up = 0xFF, .bytes = 100});
                 commands.push_back({.opcode = SprayOpcode::path, .index = static_cast<uint8_t>(values - 1)});
@@ -231,7 +245,7 @@ class RandomCommands {
         const uint32_t trouble = made_++ / 700 % 3 * 6;
         if (below(20) < trouble) return feedback(qp, pair);
         switch (below(10)) {
-            case 0: return {.opcode = SprayOpcode::credit, .bytes = below16(6), .plane = below8(8)};
+            case 0: return {.opcode = SprayOpcode::credit, .bytes = below16(0x8000), .plane = below8(8)};
             case 1:
             case 2:
             case 3:
@@ -330,11 +344,11 @@ TEST(SprayRate, OnePacketACycle) {
     std::vector<SprayCommand> begin{
         {.opcode = SprayOpcode::configure, .config = {SprayPolicy::spray, 4, 256, 1, 4}}};
     for (uint8_t plane = 0; plane < 4; ++plane)
-        begin.push_back({.opcode = SprayOpcode::credit, .bytes = 2000, .plane = plane});
+        begin.push_back({.opcode = SprayOpcode::credit, .bytes = 0xFFFF, .plane = plane});
     rtl.run(begin);
     std::vector<SprayCommand> packets;  // all of one queue pair: each needs what the one before it left
     for (uint32_t i = 0; i < 4000; ++i) {
-        packets.push_back({.opcode = SprayOpcode::choose, .up = 0xF, .bytes = 4200});
+        packets.push_back({.opcode = SprayOpcode::choose, .up = 0xF, .bytes = 60});
         packets.push_back(
             {.opcode = SprayOpcode::acknowledged, .index = static_cast<uint8_t>(i), .flag = i % 3 == 0});
     }

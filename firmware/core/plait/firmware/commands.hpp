@@ -106,6 +106,9 @@ struct FetchTag {
     std::uint32_t label = 0;
 };
 
+/// What windows and planes count of a packet beside its payload.
+inline constexpr std::uint32_t packet_overhead_bytes = 128;
+
 /// What a device is made of, fixed at reset.
 struct DeviceConfig {
     std::uint32_t device_number = 0;
@@ -113,7 +116,8 @@ struct DeviceConfig {
     std::uint32_t max_qps = 1024;
     std::uint32_t max_memory_regions = 4096;
     std::uint32_t max_groups = 4;
-    std::uint16_t transmit_credits = 6;  ///< Data packets a plane takes ahead of the wire.
+    std::uint32_t transmit_ahead_bytes =
+        28U << 10;  ///< Of data packets a plane takes ahead of the wire; the last may go beyond.
     std::uint32_t base_rtt_ns =
         5500;  ///< Of a full packet across leaves of an idle fabric, host read included.
     std::uint32_t plane_rate_gbps = 100;

@@ -60,7 +60,9 @@ class Firmware {
         else queues_.on_fetched(tag.label, status, bytes);
     }
     void on_reduced(std::uint32_t sum, BufferId buffer) { ep_.on_reduced(sum, buffer); }
-    void on_transmit_credit(std::uint8_t plane) { transport_.on_transmit_credit(plane); }
+    void on_transmit_credit(std::uint8_t plane, std::uint32_t payload_bytes) {
+        transport_.on_transmit_credit(plane, payload_bytes);
+    }
     void on_timer(TimerId timer) {
         if (timer.kind == TimerKind::ep_call) ep_.on_timer(timer.number);
         else transport_.on_timer(timer);

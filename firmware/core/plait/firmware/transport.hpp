@@ -92,7 +92,7 @@ class Transport {
     [[gnu::always_inline]] inline void on_packet(const PacketEvent& event);
     /// For an ACK, which needs no more than its header; on_packet() does it too.
     [[gnu::always_inline]] inline void on_ack_packet(const Packet& packet);
-    [[gnu::always_inline]] inline void on_transmit_credit(std::uint8_t plane);
+    [[gnu::always_inline]] inline void on_transmit_credit(std::uint8_t plane, std::uint32_t payload_bytes);
     void on_timer(TimerId timer);
     void on_port_change(std::uint8_t plane, bool up);
 
@@ -122,7 +122,6 @@ class Transport {
 
     static constexpr std::uint32_t reordering_packets = 16;       ///< Of the network: threshold at first, and
     static constexpr std::uint32_t max_reordering_packets = 256;  ///< at most.
-    static constexpr std::uint32_t overhead_bytes = 128;          ///< Of a packet, for the congestion window.
     static constexpr std::uint32_t min_rto_ns = 20'000;
     static constexpr std::uint32_t tries_in_limit = 32;
     static constexpr std::uint32_t tries_when_late = 4;
@@ -160,6 +159,9 @@ class Transport {
     void wake(QueuePair& qp);
     [[gnu::always_inline]] inline SendResult send_one(QueuePair& qp);
     [[nodiscard, gnu::always_inline]] inline std::uint32_t queued_ns(std::uint8_t plane) const;
+    [[nodiscard]] bool has_room(std::uint8_t plane) const {
+        return ahead_bytes_[plane] < context_.config().transmit_ahead_bytes;
+    }
     [[gnu::always_inline]] inline PacketEntry& prepare_packet(QueuePair& qp, const MessageEntry& message);
     [[gnu::always_inline]] inline bool asks_for_ack(QueuePair& qp, const MessageEntry& message);
     [[gnu::always_inline]] inline void fill(const QueuePair& qp, const MessageEntry& message,
@@ -265,10 +267,10 @@ class Transport {
     std::array<QpQueue<QpList::waiting_for_plane>, any_plane + 1> waiting_;  ///< By awaited plane.
     std::uint32_t waiting_planes_ = 0;  ///< Awaited planes whose list may hold something.
     QpQueue<QpList::failing> failing_;
-    std::array<std::uint16_t, regmap::max_planes> credits_{};
-    std::uint32_t offered_planes_ = 0;  ///< Up, and with credit.
+    std::array<std::uint32_t, regmap::max_planes> ahead_bytes_{};  ///< Given to the plane, not on the wire.
+    std::uint32_t offered_planes_ = 0;                             ///< Up, and with room.
     std::uint32_t ports_up_ = 0;
-    std::uint64_t packet_ns_ = 0;  ///< Of a full packet on a plane, times 2^32.
+    std::uint64_t byte_ns_ = 0;  ///< On a plane, times 2^32.
     std::uint16_t port_sequence_ = 0;
     bool message_done_ = false;  ///< The acknowledgement being handled was the last of a message.
     std::uint32_t last_created_ = 0;

@@ -48,7 +48,7 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     }
     if (ack.bitmap_words != 0) confirmed = take_bitmap(qp, ack, confirmed);
     if (confirmed.packets != 0) {
-        const std::uint32_t bytes = confirmed.payload_bytes + confirmed.packets * overhead_bytes;
+        const std::uint32_t bytes = confirmed.payload_bytes + confirmed.packets * packet_overhead_bytes;
         qp.in_flight_packets -= confirmed.packets;
         qp.in_flight_bytes -= bytes;
         if (!qp.answers_late || rtt_ns != 0) qp.rto_backoff = 0;
@@ -174,7 +174,7 @@ bool Transport<Context>::late_acknowledged(QueuePair& qp, std::uint16_t number) 
         ++statistics_.cancelled_retransmissions;
         qp.lost.remove(qp.packets, number);
         ++qp.in_flight_packets;
-        qp.in_flight_bytes += entry.bytes + overhead_bytes;
+        qp.in_flight_bytes += entry.bytes + packet_overhead_bytes;
         raise_threshold(qp, static_cast<std::uint32_t>(std::max(behind, 0)) + reordering_packets / 2);
         if (is_first) spray.on_ack(entry.entropy_index, false);
     } else {
@@ -218,7 +218,7 @@ void Transport<Context>::on_nack(QueuePair& qp, NackReason reason, std::uint64_t
     qp.progress_ns = now_ns();
     if (reason ==
         NackReason::trimmed) {  // it may go again at once, if that leaves less under way than before
-        if (!qp.congestion.on_trimmed(entry.bytes + overhead_bytes)) pause(qp, reason);
+        if (!qp.congestion.on_trimmed(entry.bytes + packet_overhead_bytes)) pause(qp, reason);
         return;
     }
     if (reason == NackReason::no_buffer) qp.congestion.on_refusal(now_ns());

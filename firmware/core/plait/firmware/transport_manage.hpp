@@ -34,12 +34,12 @@ void Transport<Context>::reset() {
     ready_ = {};
     waiting_ = {};
     failing_ = {};
-    credits_.fill(context_.config().transmit_credits);
-    packet_ns_ = (std::uint64_t{regmap::max_mtu_bytes * 8} << 32) / context_.config().plane_rate_gbps + 1;
+    ahead_bytes_.fill(0);
+    byte_ns_ = (std::uint64_t{8} << 32) / context_.config().plane_rate_gbps + 1;
     ports_up_ = 0;
     for (std::uint8_t plane = 0; plane < context_.config().planes; ++plane)
         if (hal().port_up(plane)) ports_up_ |= 1U << plane;
-    offered_planes_ = context_.config().transmit_credits != 0 ? ports_up_ : 0;
+    offered_planes_ = context_.config().transmit_ahead_bytes != 0 ? ports_up_ : 0;
 }
 
 template <class Context>
@@ -81,7 +81,9 @@ QpCreated Transport<Context>::create_qp(const regmap::AdminRequest& request) {
         qp.send_queue = request.send_queue;
         qp.receive_queue = request.receive_queue;
         // The planes' own transmit queues already put a packet behind so many that left after it.
-        qp.reordering_packets = reordering_packets + config.transmit_credits * (config.planes - 1U);
+        const std::uint32_t packet_bytes = qp.mtu_bytes + packet_overhead_bytes;
+        const std::uint32_t ahead = (config.transmit_ahead_bytes + packet_bytes - 1) / packet_bytes;
+        qp.reordering_packets = reordering_packets + ahead * (config.planes - 1U);
         return {.qpn = qpn, .first_psn = qp.first_psn};
     }
     return {.status = Status::limit_exceeded};

@@ -149,7 +149,7 @@ void Transport<Context>::on_port_change(std::uint8_t plane, bool up) {
     const Handler handler(*this);
     const std::uint32_t bit = 1U << plane;
     ports_up_ ^= bit;
-    offered_planes_ = up && credits_[plane] != 0 ? offered_planes_ | bit : offered_planes_ & ~bit;
+    offered_planes_ = up && has_room(plane) ? offered_planes_ | bit : offered_planes_ & ~bit;
     ++port_sequence_;
     for (QueuePair& qp : qps_) {
         if (qp.state != QpState::connected) continue;

@@ -161,7 +161,7 @@ void Transport<Context>::requeue(QueuePair& qp, std::uint16_t number) {
     if (entry.transmissions != 1) qp.again.remove(qp.packets, number);
     spray_of(qp).on_gone(entry.plane, false);
     --qp.in_flight_packets;
-    qp.in_flight_bytes -= entry.bytes + overhead_bytes;
+    qp.in_flight_bytes -= entry.bytes + packet_overhead_bytes;
     entry.state = PacketState::lost;
     qp.lost.push_back(qp.packets, number);
 }

@@ -215,11 +215,12 @@ void Transport<Context>::wake(QueuePair& qp) {
 }
 
 template <class Context>
-void Transport<Context>::on_transmit_credit(std::uint8_t plane) {
-    if (plane >= context_.config().planes || credits_[plane] == context_.config().transmit_credits) return;
+void Transport<Context>::on_transmit_credit(std::uint8_t plane, std::uint32_t payload_bytes) {
+    if (plane >= context_.config().planes) return;
     const Handler handler(*this);
-    ++credits_[plane];
-    offered_planes_ |= ports_up_ & 1U << plane;
+    std::uint32_t& ahead = ahead_bytes_[plane];
+    ahead -= std::min(ahead, payload_bytes + packet_overhead_bytes);
+    if (has_room(plane)) offered_planes_ |= ports_up_ & 1U << plane;
     auto& waiting = waiting_[any_plane];
     if (!waiting.empty()) ready_.take_all(qps_, waiting);
 }
@@ -243,7 +244,7 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     const std::uint16_t number = again ? qp.lost.head : number_of(qp.next);
     const MessageEntry& message = qp.messages[again ? qp.packets[number].message : qp.message_cursor];
     PacketEntry& entry = again ? qp.packets[number] : prepare_packet(qp, message);
-    const std::uint32_t bytes = entry.bytes + overhead_bytes;
+    const std::uint32_t bytes = entry.bytes + packet_overhead_bytes;
     const bool window_full = qp.in_flight_bytes + bytes > qp.congestion.bytes();
     if (qp.in_flight_packets != 0 && (qp.cautious || window_full)) return SendResult::blocked;
     const auto path = spray.choose_due(due, offered_planes_, bytes);
@@ -276,7 +277,8 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
     entry.state = PacketState::in_flight;
     ++qp.in_flight_packets;
     qp.in_flight_bytes += bytes;
-    if (--credits_[path->plane] == 0) offered_planes_ &= ~(1U << path->plane);
+    ahead_bytes_[path->plane] += bytes;
+    if (!has_room(path->plane)) offered_planes_ &= ~(1U << path->plane);
     ++statistics_.data_packets_sent;
 
     auto& [packet, payload] = hal().draft();
@@ -308,7 +310,7 @@ PacketEntry& Transport<Context>::prepare_packet(QueuePair& qp, const MessageEntr
 template <class Context>
 bool Transport<Context>::asks_for_ack(QueuePair& qp, const MessageEntry& message) {
     const std::uint32_t window = qp.congestion.bytes();
-    const bool is_full = qp.in_flight_bytes + qp.mtu_bytes + overhead_bytes > window;
+    const bool is_full = qp.in_flight_bytes + qp.mtu_bytes + packet_overhead_bytes > window;
     // In a window of three and more every other packet will do, counted from the last one that asked: a burst
     // that fills the window must not end without a request.
     const bool is_due = window < 3U * qp.mtu_bytes || qp.departures - qp.requested_departure >= 2;
@@ -320,11 +322,10 @@ bool Transport<Context>::asks_for_ack(QueuePair& qp, const MessageEntry& message
 }
 
 /// How long packets given to the plane before will keep its port: no sign of congestion, so not part of the
-/// round trip. The product with the reciprocal is exact for less than 2^22 bits.
+/// round trip.
 template <class Context>
 std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
-    const auto ahead = static_cast<std::uint32_t>(context_.config().transmit_credits - credits_[plane]);
-    return static_cast<std::uint32_t>(ahead * packet_ns_ >> 32);
+    return static_cast<std::uint32_t>(ahead_bytes_[plane] * byte_ns_ >> 32);
 }
 
 template <class Context>

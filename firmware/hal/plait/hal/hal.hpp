@@ -27,9 +27,9 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     hal.set_timer(timer, time_ns);  // one shot, replaces what was set; -> on_timer
     hal.cancel_timer(timer);
 
-    // Planes. A data packet uses one transmit credit of its plane (DeviceConfig::transmit_credits at first,
-    // each returned by on_transmit_credit when the packet starts onto the wire); packets without a PSN use
-    // none and go ahead of data.
+    // Planes. A plane takes data packets while those it has not begun to send are less than
+    // DeviceConfig::transmit_ahead_bytes, each with packet_overhead_bytes; on_transmit_credit(plane, payload
+    // bytes) says that one starts onto the wire. Packets without a PSN do not count and go ahead of data.
     hal.begin_send();  // what comes now is work for the data packet that is sent next, if one is
     hal.send(packet, payload);
     // An empty packet and payload to fill in and send, before any other command: where the device takes it

@@ -113,7 +113,7 @@ struct DeviceOptions {
         2 * 1024 * 1024;  ///< Of the packet memory: kept free of packets from the planes.
     uint32_t accumulators = 256;
     uint32_t accumulator_elements = 2048;
-    uint32_t transmit_credits = 6;  ///< Data packets a plane takes ahead of the wire.
+    uint32_t transmit_ahead_bytes = 28U << 10;  ///< Of data packets that a plane takes ahead of the wire.
 };
 
 struct TransportOptions {

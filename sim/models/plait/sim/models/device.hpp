@@ -163,7 +163,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     };
 
     // EngineEvents
-    void plane_started(uint8_t plane) override;
+    void plane_started(uint8_t plane, uint32_t payload_bytes) override;
     void plane_arrived(PlanePacket& packet) override;
     void plane_changed(uint8_t plane, bool up) override;
     void frame_arrived(ScaleUpFrame& frame, BufferId buffer) override;
@@ -185,7 +185,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
                              std::span<const uint8_t> inline_bytes, uint32_t length_bytes);
     bool survives_corruption(PlanePacket& packet);
     void deliver_data(PlanePacket& packet, const engines::RxVerdict& verdict);
-    void credit_plane(uint8_t plane, uint32_t packets);
+    void credit_plane(uint8_t plane, uint32_t bytes);
     uint64_t departs_ps(uint64_t issued_ps);
     void ask_window(const WindowCommand& command);
     BlockCycles window_takes(const WindowCommand& command, const engines::RxVerdict& verdict);

@@ -25,7 +25,7 @@ class DeviceFirmware {
     virtual void on_fetched(firmware::FetchTag tag, regmap::Status status,
                             std::span<const uint8_t> bytes) = 0;
     virtual void on_reduced(uint32_t sum, firmware::BufferId result) = 0;
-    virtual void on_transmit_credit(uint8_t plane) = 0;
+    virtual void on_transmit_credit(uint8_t plane, uint32_t payload_bytes) = 0;
     virtual void on_timer(firmware::TimerId timer) = 0;
     virtual void on_port_change(uint8_t plane, bool up) = 0;
     virtual void on_scale_up_port(uint8_t local, bool up) = 0;

@@ -29,7 +29,9 @@ class NativeFirmware final : public DeviceFirmware {
         firmware_.on_fetched(tag, status, bytes);
     }
     void on_reduced(uint32_t sum, firmware::BufferId result) override { firmware_.on_reduced(sum, result); }
-    void on_transmit_credit(uint8_t plane) override { firmware_.on_transmit_credit(plane); }
+    void on_transmit_credit(uint8_t plane, uint32_t payload_bytes) override {
+        firmware_.on_transmit_credit(plane, payload_bytes);
+    }
     void on_timer(firmware::TimerId timer) override { firmware_.on_timer(timer); }
     void on_port_change(uint8_t plane, bool up) override { firmware_.on_port_change(plane, up); }
     void on_scale_up_port(uint8_t local, bool up) override { firmware_.on_scale_up_port(local, up); }

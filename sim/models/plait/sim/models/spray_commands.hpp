@@ -13,7 +13,7 @@ struct SprayCommand {
     regmap::SprayOpcode opcode = regmap::SprayOpcode::choose;
     uint32_t qp = 0;
     uint8_t up = 0;      ///< choose, due: planes that are up.
-    uint16_t bytes = 0;  ///< choose; credit: packets.
+    uint16_t bytes = 0;  ///< choose, credit.
     uint8_t plane = 0;   ///< gone, exclude, restore, credit.
     uint8_t index = 0;   ///< Entropy index: acknowledged, lost, probe_returned, deny, path.
     bool flag = false;   ///< gone: it arrived; acknowledged: it was marked.

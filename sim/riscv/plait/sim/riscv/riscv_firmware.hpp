@@ -33,7 +33,7 @@ class RiscvFirmware final : public DeviceFirmware, private FirmwareRegisters {
     void on_scale_up_sent(uint32_t tag) override;
     void on_fetched(firmware::FetchTag tag, regmap::Status status, std::span<const uint8_t> bytes) override;
     void on_reduced(uint32_t sum, firmware::BufferId result) override;
-    void on_transmit_credit(uint8_t plane) override;
+    void on_transmit_credit(uint8_t plane, uint32_t payload_bytes) override;
     void on_timer(firmware::TimerId timer) override;
     void on_port_change(uint8_t plane, bool up) override;
     void on_scale_up_port(uint8_t local, bool up) override;
