@@ -84,6 +84,7 @@ void read_engines(TableReader& root, Scenario& scenario) {
     const uint32_t per_node = scenario.topology.gpus_per_node;
     std::vector<uint32_t> nodes;
     root.integers("rtl_nodes", nodes, scenario.topology.nodes - 1);
+    root.choices("rtl_blocks", scenario.rtl_blocks, engine_block_names);
     root.integers("rtl_devices", scenario.rtl_devices, scenario.ranks() - 1);
     std::vector<bool> has_blocks(scenario.ranks(), nodes.empty() && scenario.rtl_devices.empty());
     for (const uint32_t device : scenario.rtl_devices) has_blocks[device] = true;
@@ -165,6 +166,17 @@ void read_limits(TableReader table, Limits& limits) {
     table.finish();
 }
 
+// What the blocks have room for.
+void check_blocks(const TableReader& root, const Scenario& scenario) {
+    if (scenario.engines == EnginePlace::cpp || !contains(scenario.rtl_blocks, EngineBlock::reduce)) return;
+    const DeviceOptions& device = scenario.device;
+    if (device.accumulators > 256 || device.accumulator_elements > 2048)
+        root.fail("engines",
+                  fmt::format("plait_reduce has 256 accumulators of 2048 elements, the device {} of "
+                              "{}, expected other rtl_blocks",
+                              device.accumulators, device.accumulator_elements));
+}
+
 Scenario read_scenario(TableReader& root, const std::filesystem::path& file) {
     Scenario scenario;
     scenario.name = file.stem().string();
@@ -180,6 +192,7 @@ Scenario read_scenario(TableReader& root, const std::filesystem::path& file) {
     read_scale_up(root.table("scale_up"), scenario.scale_up);
     read_host_interface(root.table("host_interface"), scenario.host_interface);
     read_device(root.table("device"), scenario.device, scenario.firmware);
+    check_blocks(root, scenario);
     read_transport(root.table("transport"), scenario.transport, scenario.topology);
     read_limits(root.table("limits"), scenario.limits);
     if (!root.has("workload")) root.refuse("workload", "a table that says what to run");

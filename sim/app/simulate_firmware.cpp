@@ -39,7 +39,8 @@ EngineBlocksFactory engine_blocks_factory(const Scenario& scenario, EnginesDiffe
     if (scenario.engines == EnginePlace::cpp) return {};
     return [&scenario, differs = std::move(differs)](uint32_t device) -> std::unique_ptr<EngineBlocks> {
         if (!std::ranges::binary_search(scenario.rtl_devices, device)) return nullptr;
-        return make_verilated_engines(device, hash_combine(scenario.seed, device), differs);
+        return make_verilated_engines(device, hash_combine(scenario.seed, device), differs,
+                                      scenario.rtl_blocks);
     };
 }
 

@@ -152,6 +152,20 @@ void TableReader::integers(std::string_view key, std::vector<uint32_t>& values, 
     }
 }
 
+void TableReader::choices(std::string_view key, uint32_t& set, std::span<const std::string_view> names) {
+    if (!has(key)) return;
+    const auto expected = fmt::format("a list of \"{}\"", fmt::join(names, "\", \""));
+    const auto* list = find(key)->as_array();
+    if (list == nullptr || list->empty()) refuse(key, expected);
+    set = 0;
+    for (const auto& node : *list) {
+        const auto name = std::ranges::find(names, node.value_exact<std::string_view>().value_or(""));
+        if (name == names.end())
+            fail(key, fmt::format("found {} in the list, expected {}", describe(node), expected));
+        set |= 1U << (name - names.begin());
+    }
+}
+
 TableReader TableReader::table(std::string_view key) {
     known_.emplace(key);
     const toml::table* found[2] = {nullptr, nullptr};

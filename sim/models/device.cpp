@@ -46,17 +46,19 @@ DeviceModel::DeviceModel(sc_core::sc_module_name module_name, const DeviceSurrou
       engine_clock_(parameters.engines.clock_ghz, parameters.engines.bytes_per_cycle),
       windows_(engine_clock_.cycle_ps()),
       sprays_(engine_clock_.cycle_ps()),
-      host_("host_interface", queue_, memory_, parameters.host, blocks_.get(), engine_clock_.cycle_ps()),
+      host_("host_interface", queue_, memory_, parameters.host, blocks(EngineBlock::order),
+            engine_clock_.cycle_ps()),
       cores_("firmware_cores", surroundings.queue, parameters.cores),
       packet_memory_("packet_memory", queue_, pools_.payload, parameters.engines),
       planes_("plane_ports", queue_, fabric_, pools_, packet_memory_, device_, parameters.engines,
-              surroundings.seed, *this, blocks_.get()),
+              surroundings.seed, *this, blocks(EngineBlock::icrc)),
       scale_up_("scale_up_port", queue_, network_, pools_, packet_memory_, local_, parameters.engines, *this,
-                blocks_.get()),
+                blocks(EngineBlock::forward)),
       non_finite_(pools_.payload, config_.max_groups * regmap::max_handles),
-      encoder_("encode_engine", queue_, host_, parameters.engines, non_finite_),
+      encoder_("encode_engine", queue_, host_, parameters.engines, non_finite_,
+               blocks(EngineBlock::quantise)),
       reduce_("reduce_engine", queue_, pools_.payload, packet_memory_, parameters.engines, config_,
-              non_finite_, *this),
+              non_finite_, *this, blocks(EngineBlock::reduce)),
       timers_(queue_, *this, tie_break(surroundings.seed, device_, hash_name("timers"))),
       engine_memory_(std::bit_ceil(config_.max_qps)),
       receive_pipe_(engine_memory_.windows()),
@@ -217,7 +219,8 @@ bool DeviceModel::survives_corruption(PlanePacket& packet) {
         const uint64_t bit = first_bit + bit_errors_.uniform(length * 8 - first_bit);
         frame[bit / 8] = static_cast<uint8_t>(frame[bit / 8] ^ 1U << bit % 8);
     }
-    if (blocks_ != nullptr) (void)icrc_tail(*blocks_, std::span(frame).first(length));
+    if (EngineBlocks* const icrc = blocks(EngineBlock::icrc))
+        (void)icrc_tail(*icrc, std::span(frame).first(length));
     const size_t left = packet.trimmed ? firmware::trim_frame(std::span(frame).first(length)) : length;
     const firmware::DecodedFrame decoded = firmware::decode_frame(std::span(frame).first(left));
     if (decoded.reason != regmap::DropReason::none) {

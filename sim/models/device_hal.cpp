@@ -66,9 +66,10 @@ uint64_t DeviceModel::departs_ps(uint64_t issued_ps) {
 
 // The spray selectors count what each plane takes, as firmware does.
 void DeviceModel::credit_plane(uint8_t plane, uint32_t bytes) {
-    while (blocks_ != nullptr && bytes != 0) {
+    EngineBlocks* const spray = blocks(EngineBlock::spray);
+    while (spray != nullptr && bytes != 0) {
         const auto most = static_cast<uint16_t>(std::min(bytes, 0xFFFFU));
-        (void)blocks_->spray({.opcode = regmap::SprayOpcode::credit, .bytes = most, .plane = plane}, {});
+        (void)spray->spray({.opcode = regmap::SprayOpcode::credit, .bytes = most, .plane = plane}, {});
         bytes -= most;
     }
 }
@@ -311,7 +312,7 @@ const engines::RxWindow& DeviceModel::window(uint32_t qpn) {
 // The receive window has carried out a command of firmware's, which does not wait for it. A processor does
 // some of them by itself, so that they take no time of the C++ engine anywhere.
 void DeviceModel::ask_window(const WindowCommand& command) {
-    if (blocks_ == nullptr) {
+    if (blocks(EngineBlock::rx_window) == nullptr) {
         return;
     }
     (void)windows_.answered_ps(queue_.now_ps(), ready_ps(), window_takes(command, {}));
@@ -319,7 +320,7 @@ void DeviceModel::ask_window(const WindowCommand& command) {
 
 // What a command takes that the C++ window has carried out; `verdict` is that of a packet.
 BlockCycles DeviceModel::window_takes(const WindowCommand& command, const engines::RxVerdict& verdict) {
-    if (blocks_ == nullptr) return window_cycles;
+    if (blocks(EngineBlock::rx_window) == nullptr) return window_cycles;
     const engines::RxWindow& window = receive_pipe_.window(command.qp);
     WindowAnswer answer;
     if (command.opcode != regmap::WindowOpcode::close) answer = state_of(window);

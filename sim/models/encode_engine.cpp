@@ -24,11 +24,13 @@ uint32_t NonFiniteCounters::take(uint32_t counter) {
 }
 
 EncodeEngine::EncodeEngine(sc_core::sc_module_name module_name, EventQueue& queue, HostInterface& host,
-                           const EngineParameters& parameters, NonFiniteCounters& counters)
+                           const EngineParameters& parameters, NonFiniteCounters& counters,
+                           EngineBlocks* blocks)
     : sc_module(module_name),
       queue_(queue),
       host_(host),
       counters_(counters),
+      blocks_(blocks),
       clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
       units_(parameters.encode_units) {}
 
@@ -46,6 +48,8 @@ uint64_t EncodeEngine::fill(PayloadBlock& block, firmware::Segment row, const fi
         engines::elements_behind(encoding.format, elements, encoding.offset, block.length);
     const uint64_t address = row.address + range.first * element_bytes;
     const uint64_t length_bytes = (range.last - range.first) * element_bytes;
+    BlockCycles cycles{quantise_latency_cycles(encoding.format, range.last - range.first),
+                       static_cast<uint32_t>(clock_.time_ps(length_bytes) / clock_.cycle_ps())};
     if (block.bytes == nullptr) {
         host_.memory().touch_read(address, length_bytes);
     } else {
@@ -55,9 +59,12 @@ uint64_t EncodeEngine::fill(PayloadBlock& block, firmware::Segment row, const fi
             engines::encode_bytes(encoding.format, elements, encoding.offset, wanted,
                                   std::as_writable_bytes(std::span(block.bytes, block.length)));
         counters_.add(encoding.counter, non_finite.value_or(0));
+        const QuantiseRow taken{encoding.format, wanted};
+        if (blocks_ != nullptr) cycles = blocks_->quantise(taken, answer_of(taken));
     }
     const uint64_t read_ps = host_.read(issued_ps, length_bytes);
-    return units_.take(queue_.now_ps(), read_ps, clock_.time_ps(length_bytes)).end_ps;
+    return units_.take(queue_.now_ps(), read_ps, cycles.interval * clock_.cycle_ps()).end_ps +
+           cycles.latency * clock_.cycle_ps();
 }
 
 }  // namespace plait::sim

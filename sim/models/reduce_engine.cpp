@@ -12,11 +12,6 @@ namespace plait::sim {
 
 namespace {
 
-uint32_t row_bytes(regmap::RowFormat format, uint32_t elements) {
-    return static_cast<uint32_t>(engines::code_bytes(format, elements) +
-                                 engines::scale_bytes(format, elements));
-}
-
 engines::EncodedRow encoded_row(regmap::RowFormat format, std::span<const uint8_t> row, size_t elements) {
     const std::span bytes = std::as_bytes(row);
     const size_t codes = engines::code_bytes(format, elements);
@@ -60,14 +55,16 @@ void prefetch_rows(const PayloadBlock& block) {
 ReduceEngine::ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
                            PacketMemory& memory, const EngineParameters& parameters,
                            const firmware::DeviceConfig& config, NonFiniteCounters& counters,
-                           EngineEvents& events)
+                           EngineEvents& events, EngineBlocks* blocks)
     : sc_module(module_name),
       queue_(queue),
       pool_(pool),
       memory_(memory),
       counters_(counters),
       events_(events),
-      clock_(parameters.clock_ghz, parameters.bytes_per_cycle),
+      port_(blocks),
+      cycle_ps_(CycleClock(parameters.clock_ghz, parameters.bytes_per_cycle).cycle_ps()),
+      bytes_per_cycle_(parameters.bytes_per_cycle),
       quarter_elements_(config.quarter_elements()),
       max_elements_(config.sum_elements()),
       units_(parameters.reduce_units),
@@ -110,6 +107,7 @@ void ReduceEngine::open(uint32_t sum, const firmware::Reduction& reduction, uint
     accumulator.free_ps = time_ps;
     free_quarters_ -= quarters;
     high_water_ = std::max(high_water_, ++in_use_);
+    port_.open(number, reduction);
     if (reduction.contributions == 0) {
         finish(accumulator, time_ps);
     }
@@ -124,6 +122,7 @@ void ReduceEngine::weigh(uint32_t sum, std::span<const float> weights) {
     }
     accumulator->is_weighted = true;
     std::ranges::copy(weights, accumulator->weights.begin());
+    port_.weigh(firmware::SumName::accumulator(sum), weights);
 }
 
 void ReduceEngine::add(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps) {
@@ -133,11 +132,7 @@ void ReduceEngine::add(uint32_t sum, uint32_t position, BufferId buffer, uint64_
 }
 
 void ReduceEngine::add_bf16(uint32_t sum, uint32_t position, BufferId buffer, uint64_t time_ps) {
-    Accumulator* const accumulator = open_sum(sum);
-    if (accumulator != nullptr && position < engines::ReduceSlot::max_contributions) {
-        accumulator->bf16_positions |= 1U << position;
-    }
-    add_in(regmap::RowFormat::bf16, accumulator, position, buffer, time_ps);
+    add_in(regmap::RowFormat::bf16, open_sum(sum), position, buffer, time_ps);
 }
 
 void ReduceEngine::add_in(regmap::RowFormat format, Accumulator* accumulator, uint32_t position,
@@ -145,7 +140,7 @@ void ReduceEngine::add_in(regmap::RowFormat format, Accumulator* accumulator, ui
     const bool fits = accumulator != nullptr && buffer != 0 &&
                       memory_.slice(buffer).length == row_bytes(format, accumulator->reduction.elements);
     if (fits) {
-        offer(*accumulator, position, buffer, time_ps);
+        offer(*accumulator, position, buffer, format, time_ps);
     } else {
         refuse(buffer, time_ps);
     }
@@ -153,36 +148,62 @@ void ReduceEngine::add_in(regmap::RowFormat format, Accumulator* accumulator, ui
 
 void ReduceEngine::skip(uint32_t sum, uint32_t position, uint64_t time_ps) {
     if (Accumulator* const accumulator = open_sum(sum)) {
-        offer(*accumulator, position, skipped, time_ps);
+        offer(*accumulator, position, skipped, accumulator->reduction.from, time_ps);
     } else {
         ++refused_;
     }
 }
 
-void ReduceEngine::offer(Accumulator& accumulator, uint32_t position, BufferId handle, uint64_t time_ps) {
+void ReduceEngine::offer(Accumulator& accumulator, uint32_t position, BufferId handle,
+                         regmap::RowFormat format, uint64_t time_ps) {
     const engines::Offer answer = accumulator.slot.offer(position, handle);
-    if (answer.status != engines::OfferStatus::taken) {
+    const bool is_taken = answer.status == engines::OfferStatus::taken;
+    const bool complete = is_taken && accumulator.slot.complete();
+    if (is_taken && format == regmap::RowFormat::bf16) accumulator.bf16_positions |= 1U << position;
+    if (port_.has_block()) tell(accumulator, position, handle, format, answer, complete);
+    if (!is_taken) {
         refuse(handle, time_ps);
         return;
     }
-    const bool complete = accumulator.slot.complete();
+    size_t added = 0;
     for (size_t i = 0; i < answer.ready.size(); ++i) {
-        if (answer.ready[i] != skipped) {
-            add_now(accumulator, answer.first_position + static_cast<uint32_t>(i), answer.ready[i],
-                    complete && i + 1 == answer.ready.size(), time_ps);
-        }
+        if (answer.ready[i] == skipped) continue;
+        const uint32_t at = answer.first_position + static_cast<uint32_t>(i);
+        const uint32_t cycles =
+            port_.has_block()
+                ? port_.cycles().rows[added++]
+                : row_cycles(accumulator.format_of(at), accumulator.reduction.elements, bytes_per_cycle_);
+        add_now(accumulator, at, answer.ready[i], complete && i + 1 == answer.ready.size(), cycles, time_ps);
     }
     if (complete) {
         finish(accumulator, time_ps);
     }
 }
 
+void ReduceEngine::tell(const Accumulator& accumulator, uint32_t position, BufferId handle,
+                        regmap::RowFormat format, const engines::Offer& offer, bool completes) {
+    const uint32_t elements = accumulator.reduction.elements;
+    std::vector<ReducePort::Row> ready;
+    for (size_t i = 0; i < offer.ready.size(); ++i) {
+        const uint32_t at = offer.first_position + static_cast<uint32_t>(i);
+        if (offer.ready[i] != skipped)
+            ready.push_back(row_of(offer.ready[i], accumulator.format_of(at), elements));
+    }
+    const ReducePort::Row row = handle != skipped ? row_of(handle, format, elements) : ReducePort::Row{};
+    port_.offer(firmware::SumName::accumulator(accumulator.sum), position, handle != skipped ? &row : nullptr,
+                offer.status, ready, completes);
+}
+
+ReducePort::Row ReduceEngine::row_of(BufferId handle, regmap::RowFormat format, uint32_t elements) {
+    const PayloadSlice& slice = memory_.slice(handle);
+    return {handle, encoded_row(format, {pool_.bytes(slice), slice.length}, elements)};
+}
+
 void ReduceEngine::add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
-                           uint64_t time_ps) {
+                           uint32_t cycles, uint64_t time_ps) {
     const PayloadSlice& slice = memory_.slice(buffer);
     accumulator.free_ps =
-        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(slice.length))
-            .end_ps;
+        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), cycles * cycle_ps_).end_ps;
     accumulator.is_virtual |= slice.is_virtual();
     accumulator.sent_ps = std::max(accumulator.sent_ps, slice.block->sent_ps);
     pool_.retain(slice.block);
@@ -259,6 +280,7 @@ PayloadBlock* ReduceEngine::take_result(Accumulator& accumulator) {
 
 void ReduceEngine::finish(Accumulator& accumulator, uint64_t time_ps) {
     ++reductions_;
+    const firmware::Reduction& reduction = accumulator.reduction;
     PayloadBlock* const block = take_result(accumulator);
     const PayloadSlice slice{block, 0, block->length};
     if (accumulator.result != 0) {
@@ -266,11 +288,22 @@ void ReduceEngine::finish(Accumulator& accumulator, uint64_t time_ps) {
     } else {
         accumulator.result = memory_.allocate(slice, PacketMemory::Use::forced);
     }
-    accumulator.free_ps =
-        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), clock_.time_ps(block->length))
-            .end_ps;
+    if (port_.has_block()) {
+        const uint32_t before = counters_.count(reduction.counter);
+        const std::span bytes(pool_.bytes(slice), slice.length);
+        port_.gave(firmware::SumName::accumulator(accumulator.sum), reduction, bytes,
+                   counters_.count(reduction.counter) - before);
+    }
     pool_.release(block);
-    const uint64_t at_ps = std::max({time_ps, accumulator.free_ps, queue_.now_ps()});
+    const uint32_t busy_cycles = port_.has_block()
+                                     ? port_.cycles().result_busy
+                                     : row_cycles(reduction.to, reduction.elements, bytes_per_cycle_);
+    const uint32_t cycles = port_.has_block()
+                                ? port_.cycles().result
+                                : busy_cycles + reduce_latency_cycles(reduction.to, reduction.elements);
+    const Slot slot =
+        units_.take(queue_.now_ps(), std::max(time_ps, accumulator.free_ps), busy_cycles * cycle_ps_);
+    const uint64_t at_ps = std::max({time_ps, slot.start_ps + cycles * cycle_ps_, queue_.now_ps()});
     queue_.schedule(at_ps, 0, {&ReduceEngine::finished, &ReduceEngine::expect_finished}, this,
                     uint64_t{accumulator.generation} << 32 | accumulator.sum);
 }
@@ -307,6 +340,13 @@ void ReduceEngine::close(uint32_t sum, uint64_t time_ps) {
 
 void ReduceEngine::give_up(Accumulator& accumulator, uint64_t time_ps) {
     leave(accumulator);
+    if (port_.has_block() && accumulator.result == 0) {
+        std::vector<uint32_t> waiting;
+        accumulator.slot.for_each_waiting([&](uint32_t buffer) {
+            if (buffer != skipped) waiting.push_back(buffer);
+        });
+        port_.close(firmware::SumName::accumulator(accumulator.sum), waiting);
+    }
     for (const PayloadSlice& slice : std::span(accumulator.rows).first(accumulator.row_count)) {
         pool_.release(slice.block);
     }

@@ -27,12 +27,22 @@ struct Script {
     std::vector<ForwardRow> rows;
     std::vector<OrderCommand> orders;
     std::vector<size_t> icrc_bytes;
+    BlockCycles quantise{50, 64};
+    std::vector<regmap::RowFormat> quantised;
+    std::vector<QuantiseAnswer> quantise_answers;
+    uint32_t row_cycles = 64;
+    uint32_t result_cycles = 147;
+    std::vector<ReduceCommand> reductions;
+    std::vector<ReduceAnswer> reduce_answers;
+    uint32_t gave = 0;
+    std::vector<ReduceResult> results;
 };
 
 class ScriptedBlocks final : public EngineBlocks {
   public:
     explicit ScriptedBlocks(Script& script) : script_(script) {}
 
+    [[nodiscard]] bool has(EngineBlock) const override { return true; }
     BlockCycles window(const WindowCommand& command, const WindowAnswer& expected) override {
         script_.windows.push_back(command);
         script_.window_answers.push_back(expected);
@@ -54,6 +64,19 @@ class ScriptedBlocks final : public EngineBlocks {
         script_.orders.push_back(command);
         return script_.order;
     }
+    BlockCycles quantise(const QuantiseRow& row, const QuantiseAnswer& expected) override {
+        script_.quantised.push_back(row.format);
+        script_.quantise_answers.push_back(expected);
+        return script_.quantise;
+    }
+    ReduceCycles reduce(const ReduceCommand& command, std::span<const engines::EncodedRow> rows,
+                        const ReduceAnswer& expected, bool gives_result) override {
+        script_.reductions.push_back(command);
+        script_.reduce_answers.push_back(expected);
+        script_.gave += gives_result;
+        return {std::vector<uint32_t>(rows.size(), script_.row_cycles), script_.result_cycles, 64};
+    }
+    void reduced(const ReduceResult& expected) override { script_.results.push_back(expected); }
     std::vector<BlockUse> use() const override { return {}; }
 
   private:
@@ -226,6 +249,91 @@ TEST_F(EngineBlocksTest, ADeadDeviceDropsWhatWaits) {
     cluster_.run_out();
     EXPECT_EQ(static_cast<uint8_t>(target->host[4096]), 0);
     EXPECT_EQ(script_.orders.back().opcode, regmap::OrderOpcode::reset);
+}
+
+TEST_F(EngineBlocksTest, SumsGoThroughTheirBlockAndTakeItsTime) {
+    constexpr uint32_t elements = 512;
+    const auto memory = device(0).host_memory().allocate(2 * elements);
+    auto* const values = reinterpret_cast<uint16_t*>(memory->host);
+    std::fill_n(values, elements, uint16_t{0x3F80});
+    values[7] = 0x7F80;
+    uint64_t done_ps = 0;
+    cluster_.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
+        done_ps = cluster_.queue().now_ps();
+        device(0).release(buffer);
+    };
+    const auto time_of_sum = [&](uint32_t sum) {
+        const uint64_t start_ps = cluster_.queue().now_ps();
+        device(0).reduce_open(sum, {.contributions = 2, .elements = elements});
+        const std::array<float, 2> weights{0.5F, 2};
+        device(0).reduce_weigh(sum, weights);
+        for (const uint8_t position : std::array<uint8_t, 3>{1, 1, 0})
+            device(0).reduce_read(sum, position, {memory->device_address, 2 * elements});
+        cluster_.run_out();
+        return done_ps - start_ps;
+    };
+    const uint64_t usual_ps = time_of_sum(3);
+    using regmap::ReduceOpcode;
+    std::vector<ReduceOpcode> opcodes;
+    for (const ReduceCommand& command : script_.reductions) opcodes.push_back(command.opcode);
+    EXPECT_EQ(opcodes, (std::vector{ReduceOpcode::open, ReduceOpcode::weigh, ReduceOpcode::weigh,
+                                    ReduceOpcode::add, ReduceOpcode::add, ReduceOpcode::add}));
+    for (const ReduceCommand& command : script_.reductions) EXPECT_EQ(command.sum, 3U);
+    EXPECT_EQ(script_.reductions[2].value, 0x4000'0000U);
+    EXPECT_EQ(script_.reductions[3].length, 2 * elements);
+    EXPECT_TRUE(script_.reduce_answers[3].fetched.empty());
+    EXPECT_EQ(script_.reduce_answers[4].status, regmap::Status::invalid_state)
+        << "a second row of a position";
+    const uint32_t waited = script_.reductions[3].value;
+    const uint32_t last = script_.reductions[5].value;
+    EXPECT_EQ(script_.reduce_answers[5].fetched, (std::vector{last, waited}));
+    EXPECT_EQ(script_.gave, 1U);
+    ASSERT_EQ(script_.results.size(), 1U);
+    EXPECT_EQ(script_.results[0].non_finite, 1U);
+    EXPECT_EQ(script_.results[0].codes[1], 0x40) << "2.5 of BF16 is 0x4020";
+
+    script_.row_cycles += 100;
+    script_.result_cycles += 500;
+    EXPECT_EQ(time_of_sum(4), usual_ps + (2 * 100 + 500) * cycle_ps);
+}
+
+TEST_F(EngineBlocksTest, ASumThatIsGivenUpIsClosedInItsBlock) {
+    const auto memory = device(0).host_memory().allocate(1024);
+    device(0).reduce_open(5, {.contributions = 3, .elements = 512});
+    device(0).reduce_read(5, 2, {memory->device_address, 1024});
+    cluster_.run_out();
+    device(0).reduce_skip(5, 1);
+    device(0).reduce_close(5);
+    cluster_.run_out();
+    ASSERT_EQ(script_.reductions.size(), 4U);
+    EXPECT_EQ(script_.reductions[2].opcode, regmap::ReduceOpcode::skip);
+    EXPECT_EQ(script_.reductions[3].opcode, regmap::ReduceOpcode::close);
+    EXPECT_EQ(script_.reduce_answers[3].handles, (std::vector{script_.reductions[1].value}));
+    device(0).reduce_open(5, {.contributions = 0, .elements = 512});
+    device(0).reduce_close(5);
+    EXPECT_EQ(script_.reductions.size(), 5U) << "its result is out, so the block has no such sum";
+    EXPECT_EQ(script_.results.size(), 1U);
+}
+
+TEST_F(EngineBlocksTest, RowsThatAreEncodedTakeTheBlocksTime) {
+    const auto memory = device(0).host_memory().allocate(4096);
+    const auto time_of_row = [&] {
+        const uint64_t start_ps = cluster_.queue().now_ps();
+        firmware::ScaleUpHeader header;
+        header.kind = regmap::ScaleUpKind::row;
+        header.length = 2048;
+        Payload payload = from_host(memory->device_address, 4096);
+        payload.encoding = {regmap::RowFormat::e4m3_f32, 0, 0};
+        device(0).scale_up(0b10, header, {}, payload, false);
+        cluster_.run_out();
+        return cluster_.firmware(1).frames.back().time_ps - start_ps;
+    };
+    const uint64_t usual_ps = time_of_row();
+    EXPECT_EQ(script_.quantised, std::vector{regmap::RowFormat::e4m3_f32});
+    EXPECT_EQ(script_.quantise_answers[0].codes.size(), 2048U);
+    script_.quantise.latency += 30;
+    script_.quantise.interval += 200;
+    EXPECT_EQ(time_of_row(), usual_ps + 230 * cycle_ps);
 }
 
 }  // namespace

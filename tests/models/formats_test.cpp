@@ -115,7 +115,8 @@ TEST_F(Encoding, ReadsWhatItNeedsAndTakesACycleFor64BytesOfBf16) {
     const uint64_t link = RateClock(160 * 8).time_ps(size);
     const uint64_t pipe = (size + 63) / 64 * ns + 80 * ns;
     EXPECT_EQ(cluster_.firmware(1).frames.back().time_ps - before_ps,
-              800 * ns + RateClock(200 * 8).time_ps(14336) + 14336 / 64 * ns + pipe + link + 300 * ns + link);
+              800 * ns + RateClock(200 * 8).time_ps(14336) + (14336 / 64 + 50) * ns + pipe + link + 300 * ns +
+                  link);
 }
 
 /// A sum of `rows` in `from`, which goes as `to`.
@@ -222,6 +223,43 @@ TEST(SumsOfFormats, TakeRowsOfHostMemoryBesideOthers) {
     EXPECT_EQ(device.statistics().reduce_refused, 1U);
     EXPECT_EQ(device.statistics().host_read_bytes, 2 * 2 * elements + 8);
     EXPECT_EQ(cluster->live_objects(), 0U);
+}
+
+// A second row of a position is refused, and the first one, which waits, keeps its format.
+TEST(SumsOfFormats, ARefusedRowOfBf16ChangesNoFormat) {
+    constexpr uint32_t elements = 512;
+    ScriptedCluster cluster(two_devices());
+    DeviceModel& device = cluster.device(0);
+    const std::vector<uint16_t> own = some_row(elements);
+    const auto memory = device.host_memory().allocate(elements * 2);
+    std::memcpy(memory->host, own.data(), elements * 2);
+    const Row row = encoded(RowFormat::e4m3_f32, own);
+    const auto elsewhere = cluster.device(1).host_memory().allocate(row.bytes.size());
+    std::memcpy(elsewhere->host, row.bytes.data(), row.bytes.size());
+    std::vector<std::byte> result(elements * 2);
+    cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
+        std::memcpy(result.data(), cluster->pools().payload.bytes(device.packet_memory().slice(buffer)),
+                    result.size());
+        device.release(buffer);
+    };
+    device.reduce_open(3, {.contributions = 2, .elements = elements, .from = RowFormat::e4m3_f32});
+    firmware::ScaleUpHeader header;
+    header.kind = regmap::ScaleUpKind::contribution;
+    header.length = static_cast<uint32_t>(row.bytes.size());
+    header.tag = firmware::SumName::tag(3, 1);
+    cluster.device(1).scale_up(0b01, header, {}, from_host(elsewhere->device_address, header.length), false);
+    cluster.run_out();
+    for (const uint8_t position : std::array<uint8_t, 2>{1, 0}) {
+        device.reduce_read(3, position, {memory->device_address, elements * 2});
+        cluster.run_out();
+    }
+    EXPECT_EQ(device.statistics().reduce_refused, 1U);
+    std::vector<float> total(elements);
+    for (uint32_t e = 0; e < elements; ++e) total[e] = std::bit_cast<float>(uint32_t{own[e]} << 16);
+    const std::span bytes(row.bytes);
+    ASSERT_TRUE(engines::accumulate_row({RowFormat::e4m3_f32, bytes.first(elements), bytes.subspan(elements)},
+                                        std::span(total)));
+    EXPECT_EQ(result, encoded(RowFormat::bf16, total).bytes);
 }
 
 TEST(SumsOfFormats, CountInfinitiesThoughNobodyHasLookedYet) {

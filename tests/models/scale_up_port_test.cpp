@@ -300,7 +300,7 @@ TEST(Reduction, TakesACycleFor64BytesOfEveryContributionAndOfTheResult) {
     const uint64_t arrival =
         10'000 * ns + 800 * ns + 20480 + cycles + 80 * ns + link + 300 * ns + link + cycles + 80 * ns;
     ASSERT_EQ(cluster.firmware(0).results.size(), 1U);
-    EXPECT_EQ(cluster.firmware(0).results[0].time_ps, arrival + 64 * ns + 64 * ns);
+    EXPECT_EQ(cluster.firmware(0).results[0].time_ps, arrival + 64 * ns + (64 + 83) * ns);
     EXPECT_EQ(cluster.device(0).statistics().reduce_busy_ps, 3 * 64 * ns);
 }
 

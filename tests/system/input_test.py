@@ -64,6 +64,9 @@ IMPOSSIBLE = (
     ('engines = "rtl"\nrtl_nodes = [2]\n' + GOOD, "rtl_nodes", "0 to 1"),
     ('engines = "rtl"\nrtl_devices = [8]\n' + GOOD, "rtl_devices", "0 to 7"),
     ("rtl_nodes = [1]\n" + GOOD, "rtl_nodes"),
+    ('engines = "rtl"\nrtl_blocks = ["plait_ram"]\n' + GOOD, "plait_ram", "rtl_blocks", "plait_icrc"),
+    ('engines = "rtl"\nrtl_blocks = []\n' + GOOD, "rtl_blocks", "plait_icrc"),
+    ('engines = "rtl"\n' + GOOD + "[device]\naccumulators = 257\n", "plait_reduce", "257", "rtl_blocks"),
     ("[topology]\nnodes = 8\ngpus_per_node = 1\n[device]\npacket_memory_bytes = 200000\nscale_up_reserve_bytes = 0\n"
      '[workload]\nkind = "ep"\nhidden = 4096\nexperts = 64\nbiases = 2\n', "workload.biases", "packet_memory_bytes"),
     (FLOWS + "receiver = 8\n", "workload.receiver", "0 to 7"),

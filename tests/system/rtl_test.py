@@ -2,7 +2,7 @@
 
 import unittest
 
-from program import DEVICE_DOWN, SMALL_EP, run
+from program import DEVICE_DOWN, SCENARIOS, SMALL_EP, run
 
 MOST_APART = 0.05  # of a phase's time
 
@@ -29,7 +29,17 @@ CASES = {
     "out_of_order": FLOWS.replace("400000", "4000000") % ("reordering = 0.1\nreordering_delay_ns = 8000", "permutation", "send"),
     "immediates": FLOWS % ("", "alltoall", "write_immediate"),
 }
-BLOCKS = ["plait_rx_window", "plait_spray", "plait_icrc", "plait_forward", "plait_order"]
+BLOCKS = ["plait_rx_window", "plait_spray", "plait_icrc", "plait_forward", "plait_order", "plait_quantise", "plait_reduce"]
+# Without plait_reduce, which takes nearly all of the time.
+QUICK = f"engines = \"rtl\"\nrtl_blocks = {BLOCKS[:-1]}\n"
+ALL = 'engines = "rtl"\n'
+FEW_TOKENS = SMALL_EP.replace("tokens = 48", "tokens = 3")
+SUMS = {
+    "bf16": "",
+    "encoded_fp8": 'encode_dispatch = true\nencode_combine = true\ncombine_format = "e4m3_f32"\npartial_format = "e4m3_ue8m0"\n',
+    "weights_and_bias": 'mode = "low_latency"\nbiases = 1\n',
+    "logfmt10": 'combine_format = "logfmt10"\npartial_format = "f32"\nencode_combine = true\n',
+}
 
 
 class Rtl(unittest.TestCase):
@@ -47,8 +57,10 @@ class Rtl(unittest.TestCase):
         return rtl[1]["runs"][0]["blocks"]
 
     def test_ep8_with_the_engines_of_a_node(self):
-        blocks = self.compare(run("ep8"), run("ep8-rtl"))
-        self.assertEqual(list(blocks), BLOCKS)
+        scenario = (SCENARIOS / "ep8.toml").read_text().replace("data/", f"{SCENARIOS}/data/")
+        blocks = self.compare(run("ep8"), run(QUICK + "rtl_nodes = [1]\n" + scenario))
+        self.assertEqual(list(blocks), BLOCKS[:-1])
+        del blocks["plait_quantise"]  # its rows come encoded
         for block in blocks.values():
             self.assertGreater(block["commands"], 4000)
         self.assertEqual([blocks[name]["cycles_max"] for name in ("plait_rx_window", "plait_forward")], [3, 1])
@@ -56,15 +68,24 @@ class Rtl(unittest.TestCase):
     def test_all_devices_whatever_happens(self):
         for name, scenario in CASES.items():
             with self.subTest(name):
-                self.compare(run(scenario), run('engines = "rtl"\n' + scenario))
+                self.compare(run(scenario), run(QUICK + scenario))
+
+    def test_sums_and_rows_of_formats(self):
+        for name, keys in SUMS.items():
+            with self.subTest(name):
+                scenario = FEW_TOKENS + keys
+                blocks = self.compare(run(scenario), run(ALL + scenario))
+                self.assertEqual(list(blocks), BLOCKS)
+                self.assertGreater(blocks["plait_reduce"]["commands"], 300)
+                self.assertEqual(blocks["plait_quantise"]["commands"] > 0, "encode" in keys)
 
     def test_the_same_bytes_again(self):
-        first = run('engines = "rtl"\n' + FAULTS)
-        self.assertEqual(first[2], run('engines = "rtl"\n' + FAULTS)[2])
+        first = run(QUICK + FAULTS)
+        self.assertEqual(first[2], run(QUICK + FAULTS)[2])
 
     def test_chosen_devices(self):
         def commands(keys):
-            return run('engines = "rtl"\n' + keys + SMALL_EP)[1]["runs"][0]["blocks"]["plait_icrc"]["commands"]
+            return run(QUICK + keys + SMALL_EP)[1]["runs"][0]["blocks"]["plait_icrc"]["commands"]
 
         every = commands("")
         self.assertEqual(commands("rtl_nodes = [0]\nrtl_devices = [4, 5, 6, 7]\n"), every)
@@ -74,7 +95,7 @@ class Rtl(unittest.TestCase):
     def test_a_slow_clock(self):
         slow = SMALL_EP.replace("[workload]", "[device]\nclock_ghz = 0.05\ncore_mhz = 1000\n[workload]")
         self.assertGreater(run(slow)[1]["phases"][0]["time_us"], 1.5 * run(SMALL_EP)[1]["phases"][0]["time_us"])
-        self.compare(run(slow), run('engines = "rtl"\n' + slow))
+        self.compare(run(slow), run(QUICK + slow))
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ TEST_F(VerilatedEnginesTest, AgreeAndSayWhatTheyTook) {
     EXPECT_TRUE(lines_.empty()) << lines_.front();
 
     const std::vector<BlockUse> use = blocks_->use();
-    ASSERT_EQ(use.size(), 5U);
+    ASSERT_EQ(use.size(), engine_block_names.size());
     EXPECT_EQ(use[0].commands, 6U);
     EXPECT_EQ(use[0].latency_cycles, 6U * window_cycles.latency);
     EXPECT_EQ(use[2].latency_cycles_max, 16U - 1 + icrc_tail_cycles);
@@ -129,6 +129,87 @@ TEST_F(VerilatedEnginesTest, EveryBlockIsCompared) {
                   blocks.order({OrderOpcode::place, 0, 1, 0}, {.placed = 2});
               }).find("plait_order"),
               std::string::npos);
+}
+
+constexpr std::array formats{regmap::RowFormat::bf16,       regmap::RowFormat::e4m3_f32,
+                             regmap::RowFormat::e4m3_ue8m0, regmap::RowFormat::e5m2_f32,
+                             regmap::RowFormat::e5m2_ue8m0, regmap::RowFormat::logfmt8,
+                             regmap::RowFormat::logfmt10,   regmap::RowFormat::f32};
+
+// Whole blocks to the cycle (LogFMT-10 fills a word more at times), less within two.
+void expect_cycles(uint32_t measured, uint32_t expected, regmap::RowFormat format, size_t elements) {
+    SCOPED_TRACE(std::string(regmap::name(format)) + ", elements " + std::to_string(elements));
+    if (elements >= engines::quantise_block && format != regmap::RowFormat::logfmt10) {
+        EXPECT_EQ(measured, expected);
+    } else {
+        EXPECT_NEAR(measured, expected, 2);
+    }
+}
+
+TEST_F(VerilatedEnginesTest, RowsAreEncodedInTheCyclesThatTheDeviceReckonsWith) {
+    for (const regmap::RowFormat format : formats) {
+        if (format == regmap::RowFormat::f32) continue;
+        for (const size_t elements : {1U, 40U, 128U, 700U, 2048U}) {
+            const std::vector<uint16_t> values(elements, 0x3F80);
+            const QuantiseRow row{format, values};
+            const BlockCycles cycles = blocks_->quantise(row, answer_of(row));
+            expect_cycles(cycles.latency, quantise_latency_cycles(format, elements), format, elements);
+            EXPECT_EQ(cycles.interval, encode_cycles(elements));
+        }
+    }
+    EXPECT_TRUE(lines_.empty()) << lines_.front();
+}
+
+TEST_F(VerilatedEnginesTest, SumsTakeTheCyclesThatTheDeviceReckonsWith) {
+    using regmap::ReduceOpcode;
+    for (const regmap::RowFormat format : formats) {
+        for (const uint32_t elements : {1U, 40U, 128U, 700U, 2048U}) {
+            const std::vector<float> sum(elements, 1);
+            std::vector<std::byte> bytes(row_bytes(format, elements));
+            const std::span codes = std::span(bytes).first(engines::code_bytes(format, elements));
+            const std::span scales = std::span(bytes).subspan(codes.size());
+            ASSERT_TRUE(engines::encode_row(format, std::span<const float>(sum), codes, scales));
+            const engines::EncodedRow row{format, codes, scales};
+            const auto ask = [&](const ReduceCommand& command, const ReduceAnswer& expected, bool gives) {
+                return blocks_->reduce(command, std::span(&row, expected.fetched.size()), expected, gives);
+            };
+            ask({ReduceOpcode::open, 200, 2, format, elements}, {}, false);
+            ask({ReduceOpcode::skip, 200, 0}, {}, false);
+            ask({ReduceOpcode::skip, 200, 0}, {.status = regmap::Status::invalid_state}, false);
+            const ReduceCycles cycles =
+                ask({ReduceOpcode::add, 200, 1, format, static_cast<uint32_t>(bytes.size()), 77},
+                    {.fetched = {77}}, true);
+            EXPECT_EQ(cycles.rows, std::vector{row_cycles(format, elements)});
+            // Of codes shorter than BF16 the block gives 32 a cycle, half a word or less; the device is to
+            // have words of them.
+            const uint32_t words = std::max(row_cycles(format, elements), encode_cycles(elements));
+            expect_cycles(cycles.result, words + reduce_latency_cycles(format, elements), format, elements);
+            expect_cycles(cycles.result_busy, words, format, elements);
+            const auto all = [](std::span<const std::byte> from) {
+                std::vector<uint8_t> to;
+                for (const std::byte byte : from) to.push_back(static_cast<uint8_t>(byte));
+                return to;
+            };
+            blocks_->reduced({200, 0, all(codes), all(scales)});
+        }
+    }
+    EXPECT_TRUE(lines_.empty()) << lines_.front();
+}
+
+TEST_F(VerilatedEnginesTest, AnotherSumIsADifference) {
+    blocks_->reduce({regmap::ReduceOpcode::open, 1, 0, regmap::RowFormat::bf16, 2}, {}, {}, true);
+    EXPECT_TRUE(lines_.empty());
+    blocks_->reduced({1, 0, {0, 0, 0x80, 0x3F}, {}});
+    ASSERT_EQ(lines_.size(), 1U);
+    EXPECT_NE(lines_[0].find("plait_reduce, command 1: opcode 0 sum 1"), std::string::npos) << lines_[0];
+}
+
+TEST_F(VerilatedEnginesTest, OnlyTheBlocksThatWereChosenAreThere) {
+    const auto some = make_verilated_engines(0, 1, {}, 1U << static_cast<uint32_t>(EngineBlock::icrc));
+    EXPECT_TRUE(some->has(EngineBlock::icrc));
+    EXPECT_FALSE(some->has(EngineBlock::reduce));
+    ASSERT_EQ(some->use().size(), 1U);
+    EXPECT_EQ(some->use()[0].name, "plait_icrc");
 }
 
 }  // namespace

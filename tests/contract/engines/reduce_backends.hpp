@@ -1,18 +1,12 @@
 #pragma once
 // Sums of rows, once by the C++ engine and once Verilated.
 
-#include <Vplait_reduce.h>
-
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
-#include <deque>
 #include <map>
-#include <ostream>
 #include <plait/engines/quantise.hpp>
 #include <plait/engines/reduce.hpp>
 #include <plait/regmap.hpp>
+#include <plait/sim/verilated/reduce_block.hpp>
 #include <utility>
 #include <vector>
 
@@ -36,49 +30,10 @@ struct ReduceRow {
     }
 };
 
-struct ReduceCommand {
-    regmap::ReduceOpcode opcode = regmap::ReduceOpcode::open;
-    uint32_t sum = 0;
-    uint32_t position = 0;  ///< open: how many rows
-    regmap::RowFormat format = regmap::RowFormat::bf16;
-    uint32_t length = 0;       ///< open: elements; add: bytes
-    uint32_t value = 0;        ///< weigh: the factor's bits; add: the handle
-    size_t after_results = 0;  ///< It is given when as many results are out.
-};
-
-struct ReduceAnswer {
-    regmap::Status status = regmap::Status::ok;
-    std::vector<uint32_t> handles{};  ///< That waited.
-
-    bool operator==(const ReduceAnswer&) const = default;
-    friend std::ostream& operator<<(std::ostream& out, const ReduceAnswer& answer) {
-        out << "status " << static_cast<int>(answer.status) << " handles";
-        for (const uint32_t handle : answer.handles) out << ' ' << handle;
-        return out;
-    }
-};
-
-struct ReduceResult {
-    uint32_t sum = 0;
-    uint32_t non_finite = 0;
-    std::vector<uint8_t> codes{};
-    std::vector<uint8_t> scales{};
-
-    bool operator==(const ReduceResult&) const = default;
-    friend std::ostream& operator<<(std::ostream& out, const ReduceResult& result) {
-        out << "sum " << result.sum << " non-finite " << result.non_finite << std::hex << " codes";
-        for (const uint8_t byte : result.codes) out << ' ' << int{byte};
-        out << " scales";
-        for (const uint8_t byte : result.scales) out << ' ' << int{byte};
-        return out << std::dec;
-    }
-};
-
-struct ReduceOutcome {
-    std::vector<ReduceAnswer> answers{};
-    std::vector<uint32_t> fetched{};
-    std::vector<ReduceResult> results{};
-};
+using sim::ReduceAnswer;
+using sim::ReduceCommand;
+using sim::ReduceOutcome;
+using sim::ReduceResult;
 
 /// What the C++ engines make of the commands; results are out at once.
 class ReduceReference {
@@ -200,134 +155,15 @@ class ReduceReference {
     uint32_t free_pages_ = reduce_pages;
 };
 
-class ReduceRtl {
+class ReduceRtl : public sim::ReduceBlock {
   public:
-    explicit ReduceRtl(uint64_t seed = 1) : model_(seed) {
-        set_ports_idle();
-        model_.reset();
-    }
+    using ReduceBlock::ReduceBlock;
 
-    /// `stalls.command` also holds up the words of rows, `stalls.answer` fetches and results. Ends when all
-    /// commands have their answers and nothing happens any more.
     ReduceOutcome run(std::span<const ReduceCommand> commands, std::span<const ReduceRow> rows,
                       Stalls stalls = {}) {
-        constexpr uint64_t quiet_cycles = 200;
-        ReduceOutcome outcome;
-        ReduceAnswer answer;
-        ReduceResult result;
-        Offers<ReduceCommand> offers(commands);
-        size_t given = 0;
-        bool offers_word = false;
-        uint64_t idle = 0;
-        while (outcome.answers.size() < commands.size() || idle < quiet_cycles) {
-            const bool waits =
-                given < commands.size() && outcome.results.size() < commands[given].after_results;
-            const ReduceCommand* const command = offers.offer(waits || model_.chance(stalls.command));
-            drive(command);
-            offers_word = !words_.empty() && (offers_word || !model_.chance(stalls.command));
-            model_->row_valid_i = offers_word;
-            if (offers_word) std::memcpy(&model_->row_data_i[0], words_.front().data(), sizeof(Word));
-            model_->rsp_ready_i = !model_.chance(stalls.answer);
-            model_->fetch_ready_i = !model_.chance(stalls.answer);
-            model_->result_ready_i = !model_.chance(stalls.answer);
-            model_->eval();
-            ++idle;
-            const auto happens = [&](bool valid, bool ready) {
-                if (valid && ready) idle = 0;
-                return valid && ready;
-            };
-            if (happens(command != nullptr, model_->cmd_ready_o)) {
-                offers.taken();
-                ++given;
-            }
-            if (happens(model_->rsp_valid_o, model_->rsp_ready_i)) read_answer(answer, outcome);
-            if (happens(model_->fetch_valid_o, model_->fetch_ready_i)) {
-                outcome.fetched.push_back(model_->fetch_handle_o);
-                append(rows[model_->fetch_handle_o]);
-            }
-            if (happens(model_->result_valid_o, model_->result_ready_i)) {
-                if (result.codes.empty()) result_cycle_ = model_.cycles();
-                read_result(result, outcome);
-            }
-            if (happens(offers_word, model_->row_ready_o)) {
-                words_.pop_front();
-                offers_word = false;
-                last_word_cycle_ = model_.cycles();
-            }
-            if (idle == 0) busy_cycles_ = model_.cycles() + 1;
-            model_.tick();
-            if (idle > most_idle_cycles) throw std::runtime_error("the block does nothing");
-        }
-        set_ports_idle();
-        return outcome;
+        return ReduceBlock::run(
+            commands, [&](uint32_t handle) { return rows[handle].view(); }, stalls);
     }
-
-    [[nodiscard]] uint64_t cycles() const { return model_.cycles(); }
-
-    /// Up to the last one in which something happened.
-    [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_; }
-
-    /// From the last word of a row that was taken to the first one of the last result.
-    [[nodiscard]] uint64_t latency_cycles() const { return result_cycle_ - last_word_cycle_; }
-
-  private:
-    using Word = std::array<uint8_t, 64>;
-
-    void set_ports_idle() {
-        model_->cmd_valid_i = 0;
-        model_->row_valid_i = 0;
-        model_->rsp_ready_i = 0;
-        model_->fetch_ready_i = 0;
-        model_->result_ready_i = 0;
-    }
-
-    void drive(const ReduceCommand* command) {
-        model_->cmd_valid_i = command != nullptr;
-        if (command == nullptr) return;
-        model_->cmd_opcode_i = static_cast<uint8_t>(command->opcode);
-        model_->cmd_sum_i = command->sum;
-        model_->cmd_position_i = static_cast<uint8_t>(command->position);
-        model_->cmd_format_i = static_cast<uint8_t>(command->format);
-        model_->cmd_length_i = command->length;
-        model_->cmd_value_i = command->value;
-    }
-
-    // Behind the ends there are ones, which must not matter.
-    void append(const ReduceRow& row) {
-        for (const std::vector<uint8_t>* const bytes : {&row.scales, &row.codes}) {
-            for (size_t first = 0; first < bytes->size(); first += sizeof(Word)) {
-                Word& word = words_.emplace_back();
-                word.fill(0xFF);
-                std::copy_n(bytes->begin() + static_cast<std::ptrdiff_t>(first),
-                            std::min(sizeof(Word), bytes->size() - first), word.begin());
-            }
-        }
-    }
-
-    void read_answer(ReduceAnswer& answer, ReduceOutcome& outcome) {
-        if (model_->rsp_is_handle_o) {
-            answer.handles.push_back(model_->rsp_handle_o);
-            return;
-        }
-        answer.status = static_cast<regmap::Status>(model_->rsp_status_o);
-        outcome.answers.push_back(std::exchange(answer, {}));
-    }
-
-    void read_result(ReduceResult& result, ReduceOutcome& outcome) {
-        std::vector<uint8_t>& bytes = model_->result_scales_o ? result.scales : result.codes;
-        const auto* const data = reinterpret_cast<const uint8_t*>(&model_->result_data_o[0]);
-        bytes.insert(bytes.end(), data, data + model_->result_bytes_o);
-        if (!model_->result_last_o) return;
-        result.sum = model_->result_sum_o;
-        result.non_finite = model_->result_non_finite_o;
-        outcome.results.push_back(std::exchange(result, {}));
-    }
-
-    ClockedModel<Vplait_reduce> model_;
-    std::deque<Word> words_;  // of rows that were fetched
-    uint64_t busy_cycles_ = 0;
-    uint64_t last_word_cycle_ = 0;
-    uint64_t result_cycle_ = 0;
 };
 
 }  // namespace plait::contract

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <plait/regmap.hpp>
+#include <plait/sim/models/engine_blocks.hpp>
 #include <plait/sim/models/work.hpp>
 
 namespace plait::sim {
@@ -220,7 +221,8 @@ struct Scenario {
     FirmwarePlace firmware = FirmwarePlace::native;
     std::string firmware_image = "riscv-O2";  ///< Name, or path: of FirmwarePlace::riscv.
     EnginePlace engines = EnginePlace::cpp;
-    std::vector<uint32_t> rtl_devices;  ///< EnginePlace::rtl: which have blocks, ascending.
+    std::vector<uint32_t> rtl_devices;              ///< EnginePlace::rtl: which have blocks, ascending,
+    EngineBlockSet rtl_blocks = all_engine_blocks;  ///< and which ones.
     TopologyOptions topology;
     ScaleOutOptions scale_out;
     ScaleUpOptions scale_up;

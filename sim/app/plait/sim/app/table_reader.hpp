@@ -54,6 +54,9 @@ class TableReader {
         refuse(key, one_of(choices));
     }
 
+    /// A list of names of `choices`, at least one; `set` has a bit each.
+    void choices(std::string_view key, uint32_t& set, std::span<const std::string_view> names);
+
     /// A sub-table; empty when absent.
     TableReader table(std::string_view key);
     /// An array of tables; those of the variant replace those of the file.

@@ -138,7 +138,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
         return sprays[qpn & (sprays.size() - 1)];
     }
     SprayPort spray_port(uint32_t qpn, engines::SpraySelector& selector) {
-        return {selector, qpn, blocks_.get(), choice_cycles_};
+        return {selector, qpn, blocks(EngineBlock::spray), choice_cycles_};
     }
     void count_drop(regmap::DropReason reason) {
         ++counters_.drops[static_cast<size_t>(reason)];
@@ -185,6 +185,9 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
                              std::span<const uint8_t> inline_bytes, uint32_t length_bytes);
     bool survives_corruption(PlanePacket& packet);
     void deliver_data(PlanePacket& packet, const engines::RxVerdict& verdict);
+    EngineBlocks* blocks(EngineBlock block) const {
+        return blocks_ != nullptr && blocks_->has(block) ? blocks_.get() : nullptr;
+    }
     void credit_plane(uint8_t plane, uint32_t bytes);
     uint64_t departs_ps(uint64_t issued_ps);
     void ask_window(const WindowCommand& command);

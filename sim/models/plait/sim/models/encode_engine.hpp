@@ -10,6 +10,7 @@
 
 #include <plait/firmware/commands.hpp>
 #include <plait/sim/fabric/event_queue.hpp>
+#include <plait/sim/models/engine_blocks.hpp>
 #include <plait/sim/models/host_interface.hpp>
 #include <plait/sim/models/parameters.hpp>
 #include <plait/sim/models/payload.hpp>
@@ -34,6 +35,7 @@ class NonFiniteCounters {
         at(sum.addends->reduction.counter).unmade.add(sum);
     }
     uint32_t take(uint32_t counter);
+    [[nodiscard]] uint32_t count(uint32_t counter) const { return counters_[counter].count; }
 
   private:
     struct Counter {
@@ -51,7 +53,7 @@ class NonFiniteCounters {
 class EncodeEngine : public sc_core::sc_module {
   public:
     EncodeEngine(sc_core::sc_module_name module_name, EventQueue& queue, HostInterface& host,
-                 const EngineParameters& parameters, NonFiniteCounters& counters);
+                 const EngineParameters& parameters, NonFiniteCounters& counters, EngineBlocks* blocks);
 
     /// Fills `block` with its length of bytes of the encoded `row`; it may be virtual. Answers when they are
     /// there. Throws FirmwareError when there are no such bytes in the row.
@@ -62,6 +64,7 @@ class EncodeEngine : public sc_core::sc_module {
     EventQueue& queue_;
     HostInterface& host_;
     NonFiniteCounters& counters_;
+    EngineBlocks* const blocks_;
     const CycleClock clock_;
     ServerGroup units_;
     std::array<uint16_t, regmap::max_hidden> elements_;

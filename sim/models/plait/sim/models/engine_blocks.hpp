@@ -1,22 +1,38 @@
 // Engines of a device that are there as blocks too, beside the C++ engines.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <plait/sim/models/engine_commands.hpp>
+#include <plait/sim/models/row_commands.hpp>
 #include <plait/sim/models/servers.hpp>
 #include <plait/sim/models/spray_commands.hpp>
 
 namespace plait::sim {
 
+/// The engines that exist as blocks, and the blocks' names.
+enum class EngineBlock : uint8_t { rx_window, spray, icrc, forward, order, quantise, reduce };
+inline constexpr std::array<std::string_view, 7> engine_block_names{
+    "plait_rx_window", "plait_spray",    "plait_icrc",  "plait_forward",
+    "plait_order",     "plait_quantise", "plait_reduce"};
+
+/// Some of them, a bit each.
+using EngineBlockSet = uint32_t;
+inline constexpr EngineBlockSet all_engine_blocks = (1U << engine_block_names.size()) - 1;
+constexpr bool contains(EngineBlockSet set, EngineBlock block) {
+    return (set >> static_cast<uint32_t>(block) & 1) != 0;
+}
+
 /// How much a block has done.
 struct BlockUse {
-    std::string name;
+    std::string name{};
     uint64_t commands = 0;
     uint64_t latency_cycles = 0;  ///< Of all commands.
     uint32_t latency_cycles_max = 0;
@@ -33,12 +49,20 @@ struct BlockUse {
 class EngineBlocks {
   public:
     virtual ~EngineBlocks() = default;
+    /// The functions of other blocks are not called.
+    [[nodiscard]] virtual bool has(EngineBlock block) const = 0;
     virtual BlockCycles window(const WindowCommand& command, const WindowAnswer& expected) = 0;
     virtual BlockCycles spray(const SprayCommand& command, const SprayAnswer& expected) = 0;
     /// `packet` is what the ICRC covers: from the first byte of the IP header to the last pad byte.
     virtual BlockCycles icrc(std::span<const uint8_t> packet, uint32_t expected) = 0;
     virtual BlockCycles forward(const ForwardRow& row, const ForwardAnswer& expected) = 0;
     virtual BlockCycles order(const OrderCommand& command, const OrderAnswer& expected) = 0;
+    virtual BlockCycles quantise(const QuantiseRow& row, const QuantiseAnswer& expected) = 0;
+    /// `rows` are those that the command has added, in this order: as many cycles are answered. When they are
+    /// the last ones of their sum, which has a result then, reduced() follows.
+    virtual ReduceCycles reduce(const ReduceCommand& command, std::span<const engines::EncodedRow> rows,
+                                const ReduceAnswer& expected, bool gives_result) = 0;
+    virtual void reduced(const ReduceResult& expected) = 0;
     virtual std::vector<BlockUse> use() const = 0;
 };
 

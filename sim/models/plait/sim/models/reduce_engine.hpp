@@ -12,6 +12,7 @@
 #include <plait/sim/models/engine_events.hpp>
 #include <plait/sim/models/packet_memory.hpp>
 #include <plait/sim/models/parameters.hpp>
+#include <plait/sim/models/reduce_port.hpp>
 #include <plait/sim/models/servers.hpp>
 #include <plait/sim/models/statistics.hpp>
 #include <systemc>
@@ -26,7 +27,8 @@ class ReduceEngine : public sc_core::sc_module {
   public:
     ReduceEngine(sc_core::sc_module_name module_name, EventQueue& queue, PayloadPool& pool,
                  PacketMemory& memory, const EngineParameters& parameters,
-                 const firmware::DeviceConfig& config, NonFiniteCounters& counters, EngineEvents& events);
+                 const firmware::DeviceConfig& config, NonFiniteCounters& counters, EngineEvents& events,
+                 EngineBlocks* blocks);
 
     /// Starts a sum of up to 32 rows; without any, the result is zeros. Throws FirmwareError when firmware
     /// names an accumulator that does not exist or is in use, a size that does not fit accumulator or
@@ -78,6 +80,9 @@ class ReduceEngine : public sc_core::sc_module {
         uint32_t row_count = 0;
         uint32_t bf16_positions = 0;  // a bit each: whose row is BF16 whatever reduction.from says
         uint32_t bf16_rows = 0;       // the same of the rows
+        [[nodiscard]] regmap::RowFormat format_of(uint32_t position) const {
+            return (bf16_positions >> position & 1) != 0 ? regmap::RowFormat::bf16 : reduction.from;
+        }
         std::array<PayloadSlice, engines::ReduceSlot::max_contributions> rows;  // in turn; with references
         std::array<float, engines::ReduceSlot::max_contributions> row_weights;  // of the rows
         std::array<float, engines::ReduceSlot::max_contributions> weights;      // by position
@@ -92,8 +97,12 @@ class ReduceEngine : public sc_core::sc_module {
     Accumulator* open_sum(uint32_t sum);
     void add_in(regmap::RowFormat format, Accumulator* accumulator, uint32_t position, BufferId buffer,
                 uint64_t time_ps);
-    void offer(Accumulator& accumulator, uint32_t position, BufferId handle, uint64_t time_ps);
-    void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last,
+    void offer(Accumulator& accumulator, uint32_t position, BufferId handle, regmap::RowFormat format,
+               uint64_t time_ps);
+    void tell(const Accumulator& accumulator, uint32_t position, BufferId handle, regmap::RowFormat format,
+              const engines::Offer& offer, bool completes);
+    ReducePort::Row row_of(BufferId handle, regmap::RowFormat format, uint32_t elements);
+    void add_now(Accumulator& accumulator, uint32_t position, BufferId buffer, bool is_last, uint32_t cycles,
                  uint64_t time_ps);
     void finish(Accumulator& accumulator, uint64_t time_ps);
     void give_up(Accumulator& accumulator, uint64_t time_ps);
@@ -106,7 +115,9 @@ class ReduceEngine : public sc_core::sc_module {
     PacketMemory& memory_;
     NonFiniteCounters& counters_;
     EngineEvents& events_;
-    const CycleClock clock_;
+    ReducePort port_;
+    const uint64_t cycle_ps_;
+    const uint32_t bytes_per_cycle_;
     const uint32_t quarter_elements_;
     const uint32_t max_elements_;
     ServerGroup units_;
