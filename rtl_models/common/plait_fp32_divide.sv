@@ -6,7 +6,6 @@ module plait_fp32_divide #(
     localparam int unsigned BITS = STAGES * STAGE_BITS
 ) (
     input  logic        clk_i,
-    input  logic        advance_i,
     input  logic [30:0] a_i,
     input  logic [30:0] b_i,
     output logic [31:0] quotient_o
@@ -36,7 +35,7 @@ module plait_fp32_divide #(
                 left = next << 1;
             end
         end
-        always_ff @(posedge clk_i) if (advance_i) begin
+        always_ff @(posedge clk_i) begin
             rest[i+1] <= left;
             divisor[i+1] <= divisor[i];
             quotient[i+1] <= BITS'({quotient[i], bits});
@@ -47,5 +46,5 @@ module plait_fp32_divide #(
     logic [31:0] rounded;
     plait_fp32_round #(.BITS(BITS + 1)) u_round (
         .sign_i(1'b0), .exponent_i(exponent[STAGES]), .significand_i({quotient[STAGES], rest[STAGES] != '0}), .number_o(rounded));
-    always_ff @(posedge clk_i) if (advance_i) quotient_o <= rounded;
+    always_ff @(posedge clk_i) quotient_o <= rounded;
 endmodule

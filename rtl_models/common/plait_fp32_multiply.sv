@@ -1,7 +1,6 @@
 // The product of two FP32 numbers, rounded to nearest even, two steps later; a NaN is 0x7fc00000.
 module plait_fp32_multiply (
     input  logic        clk_i,
-    input  logic        advance_i,
     input  logic [31:0] a_i,
     input  logic [31:0] b_i,
     output logic [31:0] product_o
@@ -23,7 +22,7 @@ module plait_fp32_multiply (
     plait_fp32_round u_round (
         .sign_i(sign_q), .exponent_i(exponent_q), .significand_i(significand_q), .number_o(rounded));
 
-    always_ff @(posedge clk_i) if (advance_i) begin
+    always_ff @(posedge clk_i) begin
         significand_q <= 48'(a) * 48'(b);
         exponent_q <= exponent;
         sign_q <= a_i[31] ^ b_i[31];

@@ -1,7 +1,6 @@
 // What a LogFMT tile's header says: how far apart its codes are.
 module plait_logfmt_scale (
     input  logic        clk_i,
-    input  logic        advance_i,
     input  logic        is_10_i,       // codes of 10 bits, else of 8
     input  logic [15:0] min_i,         // BF16
     input  logic [15:0] max_i,
@@ -31,7 +30,7 @@ module plait_logfmt_scale (
     logic             unused_sign;
     plait_fp32_round #(.BITS(32)) u_range (
         .sign_i(1'b0), .exponent_i(11'sd157), .significand_i(log_range_q), .number_o({unused_sign, log_range}));
-    always_ff @(posedge clk_i) if (advance_i) begin
+    always_ff @(posedge clk_i) begin
         log_min_o <= {min_exponent[6:0], min_log};
         log_range_q <= {max_exponent[6:0], max_log} - {min_exponent[6:0], min_log};
         log_range_o <= log_range;
@@ -43,5 +42,5 @@ module plait_logfmt_scale (
 
     logic [30:0] octaves;
     assign octaves = log_range_o == '0 ? '0 : {log_range_o[30:23] - 8'd25, log_range_o[22:0]};
-    plait_fp32_divide u_step (.clk_i, .advance_i, .a_i(octaves), .b_i(is_10_qq ? 31'h43ff0000 : 31'h42fc0000), .quotient_o(step_o));
+    plait_fp32_divide u_step (.clk_i, .a_i(octaves), .b_i(is_10_qq ? 31'h43ff0000 : 31'h42fc0000), .quotient_o(step_o));
 endmodule

@@ -100,7 +100,7 @@ module plait_quantise #(
         assign numbers[32*i +: 32] = left > COUNT_BITS'(i) ? number : '0;
     end
 
-    logic          beat_q, beat_ends_block_q, beat_ends_row_q;
+    logic          row_clk, beat_q, beat_ends_block_q, beat_ends_row_q;
     logic [7:0]    beat_format_q;
     logic [5:0]    beat_elements_q;
     logic [1023:0] numbers_q;
@@ -118,14 +118,16 @@ module plait_quantise #(
                 beat_of_block_q <= row_ends ? '0 : beat_of_block_q + 1'b1;
             end
         end
-        if (beat_taken) begin
-            left_q <= left - COUNT_BITS'(32);
-            beat_ends_block_q <= row_ends || beat_of_block_q == '1;
-            beat_ends_row_q <= row_ends;
-            beat_format_q <= row_format;
-            beat_elements_q <= beat_elements;
-            numbers_q <= numbers;
-        end
+    end
+    // Their clock stands still while no beat can come.
+    plait_clock_gate u_row_clk (.clk_i, .enable_i(row_ready_o), .clk_o(row_clk));
+    always_ff @(posedge row_clk) if (beat_taken) begin
+        left_q <= left - COUNT_BITS'(32);
+        beat_ends_block_q <= row_ends || beat_of_block_q == '1;
+        beat_ends_row_q <= row_ends;
+        beat_format_q <= row_format;
+        beat_elements_q <= beat_elements;
+        numbers_q <= numbers;
     end
 
     // Beats and factors; there are never more factors than beats, nor beats than places.
@@ -152,7 +154,7 @@ module plait_quantise #(
 
     // Lanes: a beat and what goes with it, by steps.
     localparam int unsigned PER_LOG = 2, INDEX = 4, STEP = 5, BASE = 21, MAX = 23, NUMBER = 24, MIN = 25, CODE = 26, LAST = 27;
-    logic          advance, is_logfmt, logfmt_advance;
+    logic          advance, beat_clk, product_clk, is_logfmt, logfmt_clk;
     logic [LAST:0] valid_q, ends_block_q, ends_row_q;
     logic [CODE:0] logfmt_q;
     logic [7:0]    format_q [LAST+1];
@@ -166,7 +168,10 @@ module plait_quantise #(
     logic [1023:0] codes;
     assign beat_popped = advance && has_beat && has_factor;
     assign is_logfmt = format == plait_regmap_pkg::ROW_FORMAT_LOGFMT8 || format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
-    assign logfmt_advance = advance && logfmt_q != '0;
+    // Clocks stand still while there is nothing in the lanes, or no LogFMT, or nothing can move.
+    plait_clock_gate u_beat_clk (.clk_i, .enable_i(beat_popped || (advance && valid_q != '0)), .clk_o(beat_clk));
+    plait_clock_gate u_logfmt_clk (.clk_i, .enable_i(advance && logfmt_q != '0), .clk_o(logfmt_clk));
+    plait_clock_gate u_product_clk (.clk_i, .enable_i(advance && valid_q[CODE:NUMBER] != '0), .clk_o(product_clk));
 
     always_ff @(posedge clk_i) begin
         if (!rst_ni) begin
@@ -176,29 +181,29 @@ module plait_quantise #(
             valid_q <= {valid_q[LAST-1:0], beat_popped};
             logfmt_q <= {logfmt_q[CODE-1:0], beat_popped && is_logfmt};
         end
-        if (advance) begin
-            ends_block_q <= {ends_block_q[LAST-1:0], ends_block};
-            ends_row_q <= {ends_row_q[LAST-1:0], ends_row};
-            format_q[0] <= format;
-            count_q[0] <= count;
-            scale_q[0] <= scale;
-            number_q[0] <= waiting;
-            factor_q[0] <= factor;
-            step_q[0] <= step;
-            per_log_q[0] <= per_log;
-            log_min_q <= log_min;
-            for (int unsigned i = 1; i <= LAST; i = i + 1) begin
-                format_q[i] <= format_q[i-1];
-                count_q[i] <= count_q[i-1];
-                scale_q[i] <= scale_q[i-1];
-            end
-            for (int unsigned i = 1; i <= NUMBER; i = i + 1) begin
-                number_q[i] <= number_q[i-1];
-                factor_q[i] <= factor_q[i-1];
-            end
-            for (int unsigned i = 1; i <= STEP; i = i + 1) step_q[i] <= step_q[i-1];
-            for (int unsigned i = 1; i <= PER_LOG; i = i + 1) per_log_q[i] <= per_log_q[i-1];
+    end
+    always_ff @(posedge beat_clk) begin
+        ends_block_q <= {ends_block_q[LAST-1:0], ends_block};
+        ends_row_q <= {ends_row_q[LAST-1:0], ends_row};
+        format_q[0] <= format;
+        count_q[0] <= count;
+        scale_q[0] <= scale;
+        number_q[0] <= waiting;
+        factor_q[0] <= factor;
+        step_q[0] <= step;
+        per_log_q[0] <= per_log;
+        log_min_q <= log_min;
+        for (int unsigned i = 1; i <= LAST; i = i + 1) begin
+            format_q[i] <= format_q[i-1];
+            count_q[i] <= count_q[i-1];
+            scale_q[i] <= scale_q[i-1];
         end
+        for (int unsigned i = 1; i <= NUMBER; i = i + 1) begin
+            number_q[i] <= number_q[i-1];
+            factor_q[i] <= factor_q[i-1];
+        end
+        for (int unsigned i = 1; i <= STEP; i = i + 1) step_q[i] <= step_q[i-1];
+        for (int unsigned i = 1; i <= PER_LOG; i = i + 1) per_log_q[i] <= per_log_q[i-1];
     end
 
     logic index_is_10, max_is_10;
@@ -206,10 +211,9 @@ module plait_quantise #(
     assign max_is_10 = format_q[MAX] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10;
     for (genvar i = 0; i < 32; i = i + 1) begin : g_lane
         plait_quantise_lane u_lane (
-            .clk_i, .advance_i(advance && valid_q[CODE:NUMBER] != '0), .logfmt_advance_i(logfmt_advance),
-            .magnitude_i(number_q[0][32*i+16 +: 15]), .log_min_i(log_min_q), .per_log_i(per_log_q[PER_LOG]), .index_is_10_i(index_is_10),
-            .step_i(step_q[STEP]), .base_min_i(scale_q[BASE][14:0]), .max_is_10_i(max_is_10), .max_i(scale_q[MAX][30:16]),
-            .min_i(scale_q[MIN][14:0]), .number_i(number_q[NUMBER][32*i +: 32]), .factor_i(factor_q[NUMBER]), .format_i(format_q[CODE]),
+            .clk_i(product_clk), .logfmt_clk_i(logfmt_clk), .magnitude_i(number_q[0][32*i+16 +: 15]), .log_min_i(log_min_q),
+            .per_log_i(per_log_q[PER_LOG]), .index_is_10_i(index_is_10), .step_i(step_q[STEP]), .base_min_i(scale_q[BASE][14:0]),
+            .max_is_10_i(max_is_10), .max_i(scale_q[MAX][30:16]), .min_i(scale_q[MIN][14:0]), .number_i(number_q[NUMBER][32*i +: 32]), .factor_i(factor_q[NUMBER]), .format_i(format_q[CODE]),
             .code_o(codes[32*i +: 32]), .is_finite_o(finite[i]));
     end
 

@@ -37,7 +37,7 @@ module plait_quantise_block (
     end
 
     // Of the block, and what FP8 makes of it.
-    logic        valid_q, last_q, starts_q;
+    logic        block_clk, valid_q, last_q, starts_q;
     logic [7:0]  format_q;
     logic [30:0] beat_max_q, max_so_far_q, block_max, amax;
     logic [14:0] beat_min_q, min_so_far_q, block_min;
@@ -58,6 +58,8 @@ module plait_quantise_block (
             valid_q <= valid_i;
             if (valid_q) starts_q <= last_q;
         end
+    end
+    always_ff @(posedge block_clk) begin
         beat_max_q <= largest[30:0];
         beat_min_q <= smallest[14:0];
         last_q <= last_i;
@@ -81,9 +83,13 @@ module plait_quantise_block (
     logic [31:0]     product, quotient, log_min;
     logic [30:0]     lowest, log_range;
 
+    // The clock of all this stands still while there is no block.
+    plait_clock_gate u_block_clk (.clk_i, .enable_i(valid_i || valid_q || block_q != '0), .clk_o(block_clk));
     always_ff @(posedge clk_i) begin
         if (!rst_ni) block_q <= '0;
         else block_q <= {block_q[FACTOR-1:0], valid_q && last_q};
+    end
+    always_ff @(posedge block_clk) begin
         kind_q[MAXIMUM] <= format_q;
         power_q[MAXIMUM] <= power;
         amax_q[MAXIMUM] <= amax;
@@ -109,7 +115,7 @@ module plait_quantise_block (
     logic is_maximum_e5m2;
     assign is_maximum_e5m2 = kind_q[MAXIMUM] == plait_regmap_pkg::ROW_FORMAT_E5M2_F32;
     plait_fp32_multiply u_scale (
-        .clk_i, .advance_i(1'b1), .a_i({1'b0, amax_q[MAXIMUM]}), .b_i({1'b0, is_maximum_e5m2 ? E5M2_MAX_INVERSE : E4M3_MAX_INVERSE}),
+        .clk_i(block_clk), .a_i({1'b0, amax_q[MAXIMUM]}), .b_i({1'b0, is_maximum_e5m2 ? E5M2_MAX_INVERSE : E4M3_MAX_INVERSE}),
         .product_o(product));
 
     // LogFMT: the minimum is no less than 2^-32 of the maximum, rounded up to a BF16. A block of zeros has the header 0.
@@ -123,9 +129,9 @@ module plait_quantise_block (
     assign header_min = is_zero ? '0 : min_q[HEADER] > lowest_up ? min_q[HEADER] : lowest_up;
     assign header_max = {1'b0, max_q[HEADER][30:16]};
     plait_fp32_multiply u_lowest (
-        .clk_i, .advance_i(1'b1), .a_i({1'b0, max_q[MAXIMUM]}), .b_i(LEAST_OF_MAXIMUM), .product_o({unused_sign, lowest}));
+        .clk_i(block_clk), .a_i({1'b0, max_q[MAXIMUM]}), .b_i(LEAST_OF_MAXIMUM), .product_o({unused_sign, lowest}));
     plait_logfmt_scale u_logfmt (
-        .clk_i, .advance_i(1'b1), .is_10_i(kind_q[HEADER] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10), .min_i({1'b0, header_min}),
+        .clk_i(block_clk), .is_10_i(kind_q[HEADER] == plait_regmap_pkg::ROW_FORMAT_LOGFMT10), .min_i({1'b0, header_min}),
         .max_i(header_max), .log_min_o(log_min), .log_range_o(log_range), .step_o, .is_sound_o(unused_is_sound));
 
     // One divider for both: FP8's largest by the maximum, or the codes by LogFMT's range.
@@ -140,7 +146,7 @@ module plait_quantise_block (
             default: dividend = E4M3_MAX;
         endcase
     end
-    plait_fp32_divide u_factor (.clk_i, .advance_i(1'b1), .a_i(dividend), .b_i(divisor), .quotient_o(quotient));
+    plait_fp32_divide u_factor (.clk_i(block_clk), .a_i(dividend), .b_i(divisor), .quotient_o(quotient));
 
     assign valid_o = block_q[FACTOR];
     assign log_min_o = log_min_q[FACTOR];

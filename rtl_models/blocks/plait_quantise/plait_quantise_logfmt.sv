@@ -2,7 +2,6 @@
 // taken, the lower one when both are as near. What it needs comes when it is needed: the figures are steps after the number.
 module plait_quantise_logfmt (
     input  logic        clk_i,
-    input  logic        advance_i,
     input  logic [14:0] magnitude_i,    // 0
     input  logic [31:0] log_min_i,      // 0; as plait_quantise_block says
     input  logic [31:0] per_log_i,      // 2
@@ -30,11 +29,11 @@ module plait_quantise_logfmt (
     plait_logfmt_log2 u_log2 (.magnitude_i, .exponent_o({unused_exponent, exponent}), .fraction_o(unused_fraction), .log2_o(log2));
     plait_fp32_round #(.BITS(32)) u_distance (
         .sign_i(1'b0), .exponent_i(11'sd157), .significand_i(distance_q[31] ? '0 : distance_q), .number_o(distance));
-    plait_fp32_multiply u_estimate (.clk_i, .advance_i, .a_i(distance_qq), .b_i(per_log_i), .product_o({unused_sign, estimate}));
+    plait_fp32_multiply u_estimate (.clk_i, .a_i(distance_qq), .b_i(per_log_i), .product_o({unused_sign, estimate}));
     assign intervals = index_is_10_i ? 9'd510 : 9'd126;
     assign whole = estimate[30:23] < 8'd127 ? '0 : 9'({9'b1, estimate[22:0]} >> (8'd150 - estimate[30:23]));
     assign index = estimate[30:23] > 8'd135 || whole >= intervals ? intervals - 1'b1 : whole;
-    always_ff @(posedge clk_i) if (advance_i) begin
+    always_ff @(posedge clk_i) begin
         distance_q <= {exponent, log2} - log_min_i;
         distance_qq <= distance;
         index_q[INDEX] <= index;
@@ -45,13 +44,13 @@ module plait_quantise_logfmt (
     logic [31:0] base, power, next_base, next_power, magnitude, next_magnitude;
     logic        next_is_max;
     plait_logfmt_magnitude u_this (
-        .clk_i, .advance_i, .index_i(index_q[INDEX]), .step_i, .min_i(base_min_i), .base_o(base), .power_o(power));
+        .clk_i, .index_i(index_q[INDEX]), .step_i, .min_i(base_min_i), .base_o(base), .power_o(power));
     plait_logfmt_magnitude u_next (
-        .clk_i, .advance_i, .index_i(index_q[INDEX] + 1'b1), .step_i, .min_i(base_min_i), .base_o(next_base), .power_o(next_power));
+        .clk_i, .index_i(index_q[INDEX] + 1'b1), .step_i, .min_i(base_min_i), .base_o(next_base), .power_o(next_power));
     assign next_is_max = index_q[MAX] + 1'b1 == (max_is_10_i ? 9'd510 : 9'd126);
-    plait_fp32_multiply u_magnitude (.clk_i, .advance_i, .a_i(base), .b_i(power), .product_o(magnitude));
+    plait_fp32_multiply u_magnitude (.clk_i, .a_i(base), .b_i(power), .product_o(magnitude));
     plait_fp32_multiply u_next_magnitude (
-        .clk_i, .advance_i, .a_i(next_is_max ? {1'b0, max_i, 16'b0} : next_base), .b_i(next_is_max ? ONE : next_power),
+        .clk_i, .a_i(next_is_max ? {1'b0, max_i, 16'b0} : next_base), .b_i(next_is_max ? ONE : next_power),
         .product_o(next_magnitude));
 
     // How near they are, or the minimum and zero below it.
@@ -62,7 +61,7 @@ module plait_quantise_logfmt (
     plait_fp32_add u_above (.a_i(x), .b_i({!magnitude[31], magnitude[30:0]}), .sum_o(above));
     plait_fp32_add u_below_next (.a_i(next_magnitude), .b_i({1'b1, x[30:0]}), .sum_o(below_next));
     plait_fp32_add u_below_min (.a_i({1'b0, min_i, 16'b0}), .b_i({1'b1, x[30:0]}), .sum_o(below_min));
-    always_ff @(posedge clk_i) if (advance_i) begin
+    always_ff @(posedge clk_i) begin
         number_q <= number_i;
         number_qq <= number_q;
         above_q <= above;
@@ -79,7 +78,7 @@ module plait_quantise_logfmt (
     assign takes_min = !below_min_q[31] && {number_qq[14:0], 16'b0} > below_min_q[30:0];
     assign k = is_small_q ? 9'(takes_min) : index_q[CODE] + 9'd1 + 9'(takes_next);
     assign sign = number_qq[15] && k != '0;
-    always_ff @(posedge clk_i) if (advance_i) begin
+    always_ff @(posedge clk_i) begin
         if (number_qq[14:7] == '1) code_o <= code_is_10_i ? 10'h200 : 10'h080;  // NaN
         else code_o <= code_is_10_i ? {sign, k} : {2'b0, sign, k[6:0]};
     end

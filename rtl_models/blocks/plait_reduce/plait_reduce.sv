@@ -85,7 +85,7 @@ module plait_reduce #(
     // Steps of a beat: LogFMT's codes are looked at early, all codes late; then values, before which the sums are read.
     localparam int unsigned EARLY = 10, MIN = EARLY + 16, CODE = EARLY + 18, WEIGHT = CODE + 3, VALUE = CODE + 5, READ = VALUE - 1;
     localparam int unsigned PLACE_BITS = 1 + 1 + 1 + 4 + 4 * WORD_BITS;
-    logic                   advance, announces, can_announce, beat_valid;
+    logic                   advance, beat_clk, announces, can_announce, beat_valid;
     logic [VALUE:1]         valid_q;
     logic [PLACE_BITS-1:0]  beat_place, place_q [VALUE+1];
     logic [31:0]            beat_weight, weight_q [WEIGHT+1];
@@ -108,34 +108,36 @@ module plait_reduce #(
     assign read_words = place_q[READ][4*WORD_BITS-1:0];
     assign {value_gives, value_first, value_upper, value_banks, value_words} = place_q[VALUE];
 
+    // The clock of all that goes with beats stands still while there is none, or none can move.
+    plait_clock_gate u_beat_clk (.clk_i, .enable_i(advance && {valid_q, beat_valid} != '0), .clk_o(beat_clk));
     always_ff @(posedge clk_i) begin
         if (!rst_ni) valid_q <= '0;
         else if (advance) valid_q <= {valid_q[VALUE-1:1], beat_valid};
-        if (advance) begin
-            place_q[1] <= beat_place;
-            for (int unsigned i = 2; i <= VALUE; i = i + 1) place_q[i] <= place_q[i-1];
-            weight_q[1] <= beat_weight;
-            for (int unsigned i = 2; i <= WEIGHT; i = i + 1) weight_q[i] <= weight_q[i-1];
-            data_q[1] <= beat_data;
-            format_q[1] <= beat_format;
-            scales_q[1] <= beat_scales;
-            next_q[1] <= beat_next;
-            for (int unsigned i = 2; i <= CODE; i = i + 1) begin
-                data_q[i] <= data_q[i-1];
-                format_q[i] <= format_q[i-1];
-                scales_q[i] <= scales_q[i-1];
-                next_q[i] <= next_q[i-1];
-            end
+    end
+    always_ff @(posedge beat_clk) begin
+        place_q[1] <= beat_place;
+        for (int unsigned i = 2; i <= VALUE; i = i + 1) place_q[i] <= place_q[i-1];
+        weight_q[1] <= beat_weight;
+        for (int unsigned i = 2; i <= WEIGHT; i = i + 1) weight_q[i] <= weight_q[i-1];
+        data_q[1] <= beat_data;
+        format_q[1] <= beat_format;
+        scales_q[1] <= beat_scales;
+        next_q[1] <= beat_next;
+        for (int unsigned i = 2; i <= CODE; i = i + 1) begin
+            data_q[i] <= data_q[i-1];
+            format_q[i] <= format_q[i-1];
+            scales_q[i] <= scales_q[i-1];
+            next_q[i] <= next_q[i-1];
         end
     end
 
-    // LogFMT: what the headers of the first and the next block say. Its steps rest while there is none.
-    logic          beat_is_logfmt, logfmt_advance;
+    // LogFMT: what the headers of the first and the next block say. Its clock stands still while there is none.
+    logic          beat_is_logfmt, logfmt_clk;
     logic [CODE:1] logfmt_q;
     logic [63:0]   steps;
     logic [1:0]    sound;
     assign beat_is_logfmt = beat_valid && (beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT8 || beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10);
-    assign logfmt_advance = advance && {logfmt_q, beat_is_logfmt} != '0;
+    plait_clock_gate u_logfmt_clk (.clk_i, .enable_i(advance && {logfmt_q, beat_is_logfmt} != '0), .clk_o(logfmt_clk));
     always_ff @(posedge clk_i) begin
         if (!rst_ni) logfmt_q <= '0;
         else if (advance) logfmt_q <= {logfmt_q[CODE-1:1], beat_is_logfmt};
@@ -146,10 +148,10 @@ module plait_reduce #(
         logic [31:0]           unused_log_min;
         logic [30:0]           unused_log_range;
         plait_logfmt_scale u_scale (
-            .clk_i, .advance_i(logfmt_advance), .is_10_i(beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10),
+            .clk_i(logfmt_clk), .is_10_i(beat_format == plait_regmap_pkg::ROW_FORMAT_LOGFMT10),
             .min_i(beat_scales[32*i +: 16]), .max_i(beat_scales[32*i+16 +: 16]), .log_min_o(unused_log_min),
             .log_range_o(unused_log_range), .step_o(steps[32*i +: 32]), .is_sound_o(is_sound));
-        always_ff @(posedge clk_i) if (logfmt_advance) sound_q <= {sound_q[CODE-EARLY-2:0], is_sound};
+        always_ff @(posedge logfmt_clk) sound_q <= {sound_q[CODE-EARLY-2:0], is_sound};
         assign sound[i] = sound_q[CODE-EARLY-1];
     end
 
@@ -172,16 +174,16 @@ module plait_reduce #(
                 endcase
             end
             plait_reduce_lane u_lane (
-                .clk_i, .advance_i(advance && {valid_q[VALUE-1:1], beat_valid} != '0), .logfmt_advance_i(logfmt_advance),
-                .early_is_10_i(early_is_10), .early_code_i(early_code), .early_step_i(next_q[EARLY][i] ? steps[63:32] : steps[31:0]),
+                .clk_i(beat_clk), .logfmt_clk_i(logfmt_clk), .early_is_10_i(early_is_10),
+                .early_code_i(early_code), .early_step_i(next_q[EARLY][i] ? steps[63:32] : steps[31:0]),
                 .late_min_i(next_q[MIN][i] ? scales_q[MIN][46:32] : scales_q[MIN][14:0]), .format_i(format_q[CODE]), .code_i(code),
                 .scale_i(next_q[CODE][i] ? scales_q[CODE][63:32] : scales_q[CODE][31:0]),
                 .is_sound_i(next_q[CODE][i] ? sound[1] : sound[0]), .weight_i(weight_q[WEIGHT]), .is_first_i(value_first),
                 .sum_i(sums[32*ELEMENT +: 32]), .sum_o(sums_after[32*ELEMENT +: 32]));
         end
         plait_ram #(.WORDS(PAGES * PAGE_ELEMENTS / 64), .BITS(512)) u_sums (
-            .clk_i, .read_i(advance && valid_q[READ]), .read_address_i(read_words[WORD_BITS*i +: WORD_BITS]),
-            .data_o(sums[512*i +: 512]), .write_i(advance && valid_q[VALUE] && !value_gives && value_banks[i]),
+            .clk_i(beat_clk), .read_i(valid_q[READ]), .read_address_i(read_words[WORD_BITS*i +: WORD_BITS]),
+            .data_o(sums[512*i +: 512]), .write_i(valid_q[VALUE] && !value_gives && value_banks[i]),
             .write_address_i(value_words[WORD_BITS*i +: WORD_BITS]), .data_i(sums_after[512*i +: 512]));
     end
 

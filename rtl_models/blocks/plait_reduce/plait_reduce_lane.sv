@@ -3,8 +3,7 @@
 (* keep_hierarchy *)
 module plait_reduce_lane (
     input  logic        clk_i,
-    input  logic        advance_i,
-    input  logic        logfmt_advance_i,  // may be low while there is no LogFMT in the lane
+    input  logic        logfmt_clk_i,      // the same while there is LogFMT in the lane; may stand still while there is none
 
     input  logic        early_is_10_i,     // LogFMT-10, else LogFMT-8
     input  logic [8:0]  early_code_i,
@@ -20,7 +19,6 @@ module plait_reduce_lane (
     input  logic [31:0] sum_i,
     output logic [31:0] sum_o
 );
-    /* verilator no_inline_module */  // all copies share one code
     localparam logic [31:0] ONE = 32'h3f800000;
     localparam logic [31:0] NAN = 32'h7fc00000;
 
@@ -29,7 +27,7 @@ module plait_reduce_lane (
     logic [31:0] base, power;
     assign early_k = early_is_10_i ? early_code_i : {2'b0, early_code_i[6:0]};
     plait_logfmt_magnitude u_magnitude (
-        .clk_i, .advance_i(logfmt_advance_i), .index_i(early_k == '0 ? '0 : early_k - 1'b1), .step_i(early_step_i), .min_i(late_min_i),
+        .clk_i(logfmt_clk_i), .index_i(early_k == '0 ? '0 : early_k - 1'b1), .step_i(early_step_i), .min_i(late_min_i),
         .base_o(base), .power_o(power));
 
     logic        is_10, is_zero, is_largest, sign, is_e5m2;
@@ -54,12 +52,12 @@ module plait_reduce_lane (
     end
 
     logic [31:0] first_q, second_q, product, value, added;
-    always_ff @(posedge clk_i) if (advance_i) begin
+    always_ff @(posedge clk_i) begin
         first_q <= first;
         second_q <= second;
     end
-    plait_fp32_multiply u_scaled (.clk_i, .advance_i, .a_i(first_q), .b_i(second_q), .product_o(product));
-    plait_fp32_multiply u_weighted (.clk_i, .advance_i, .a_i(product), .b_i(weight_i), .product_o(value));
+    plait_fp32_multiply u_scaled (.clk_i, .a_i(first_q), .b_i(second_q), .product_o(product));
+    plait_fp32_multiply u_weighted (.clk_i, .a_i(product), .b_i(weight_i), .product_o(value));
     plait_fp32_add u_sum (.a_i(sum_i), .b_i(value), .sum_o(added));
     assign sum_o = is_first_i ? value : added;
 endmodule

@@ -51,7 +51,6 @@ class MultiplyCell : VerilatedCell<Vplait_fp32_multiply> {
     static constexpr int latency_cycles = 2;
 
     uint32_t operator()(uint32_t a, uint32_t b) {
-        model_->advance_i = 1;
         model_->a_i = a;
         model_->b_i = b;
         for (int i = 0; i < latency_cycles; ++i) tick();
@@ -64,7 +63,6 @@ class DivideCell : VerilatedCell<Vplait_fp32_divide> {
     static constexpr int latency_cycles = 8;
 
     uint32_t operator()(uint32_t a, uint32_t b) {
-        model_->advance_i = 1;
         model_->a_i = a;
         model_->b_i = b;
         for (int i = 0; i < latency_cycles; ++i) tick();
