@@ -41,6 +41,7 @@ template <typename Model>
 class ClockedModel {
   public:
     explicit ClockedModel(uint64_t seed) : random_(seed) {
+        context_->threads(1);
         context_->randReset(2);
         context_->randSeed(static_cast<int>(seed & 0x3FFF'FFFF) + 1);
         model_ = std::make_unique<Model>(context_.get());
@@ -48,6 +49,7 @@ class ClockedModel {
         model_->rst_ni = 0;
     }
     ~ClockedModel() {
+        Verilated::threadContextp(context_.get());  // from which the model takes out what it put in
         model_->final();
 #ifdef PLAIT_RTL_COVERAGE
         write_coverage(*context_);
