@@ -44,7 +44,7 @@ engines::RxVerdict window_of(const FirmwareEvent& event) {
 /// A plain one needs no event in one piece, no saved registers, and no call.
 [[gnu::always_inline]] inline void on_data_packet(Firmware& firmware, const FirmwareEvent& event) {
     const auto& packet = part_of<firmware::Packet>(event, regmap::event_packet_offset);
-    if (!firmware.take_plain(packet, event.buffer, window_of(event))) on_packet(firmware, event);
+    if (!firmware.take_plain(packet, event.buffer, event)) on_packet(firmware, event);
 }
 
 // Each a function of its own: it then saves no more registers than it needs itself.
@@ -118,19 +118,18 @@ void plait_start(regmap::ProcessorPort* port) {
     ::new (reinterpret_cast<void*>(port->state)) port::ImageState(*port);
 }
 
-/// Handles events for ever.
+/// Handles events for ever, one each time: a core does not sleep while there is an event.
 [[noreturn, gnu::noinline, gnu::noclone]] void plait_serve(regmap::ProcessorPort* port) {
     for (;;) {
         port = port::wait_for_event(port);
-        auto& state = *reinterpret_cast<port::ImageState*>(port->state);
-        std::uint32_t consumed = port->event_consumed;
-        while (consumed != std::atomic_ref(port->event_produced).load(std::memory_order_acquire)) {
-            const std::uint64_t slot =
-                port->events + std::uint64_t{consumed % regmap::event_slots} * regmap::event_slot_bytes;
-            port::handle(state, *port, *reinterpret_cast<const regmap::FirmwareEvent*>(slot));
-            std::atomic_thread_fence(std::memory_order_release);
-            *static_cast<volatile std::uint32_t*>(&port->event_consumed) = ++consumed;
-        }
+        const std::uint32_t consumed = port->event_consumed;
+        if (consumed == std::atomic_ref(port->event_produced).load(std::memory_order_acquire)) continue;
+        const std::uint64_t slot =
+            port->events + std::uint64_t{consumed % regmap::event_slots} * regmap::event_slot_bytes;
+        port::handle(*reinterpret_cast<port::ImageState*>(port->state), *port,
+                     *reinterpret_cast<const regmap::FirmwareEvent*>(slot));
+        std::atomic_thread_fence(std::memory_order_release);
+        *static_cast<volatile std::uint32_t*>(&port->event_consumed) = consumed + 1;
     }
 }
 }

@@ -173,6 +173,9 @@ void Processor::block(uint64_t address, uint32_t size) {
         send_begun_ = instructions_;
     }
     block_ = address;
+    // A block goes on behind the wait that ends the run; the next one begins there.
+    if (const uint64_t to_wait = image_.wait() - address; to_wait < size)
+        size = static_cast<uint32_t>(to_wait + wait_bytes);
     const std::span<const uint32_t> before = instructions_before_;
     const uint64_t first = (address - image_.code().address) / 2;
     const uint64_t count = first + size / 2 < before.size() ? before[first + size / 2] - before[first] : 0;

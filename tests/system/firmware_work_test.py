@@ -18,9 +18,9 @@ message_bytes = 200000
 qps_per_flow = 4
 """
 # Means of the paths of plain messages, in instructions: what is reached; docs/firmware.md says what is aimed at.
-BUDGET = {"receive": 114, "receive_out_of_order": 146, "receive_and_acknowledge": 330, "send": 310, "ack_of_3": 460,
+BUDGET = {"receive": 100, "receive_out_of_order": 100, "receive_and_acknowledge": 315, "send": 310, "ack_of_3": 450,
           "ack_of_4": 530, "ack_of_5": 600, "ack_with_bitmap": 880}
-BUDGET_WITHOUT_ENGINES = {"receive": 114, "receive_out_of_order": 149, "receive_and_acknowledge": 400, "send": 560,
+BUDGET_WITHOUT_ENGINES = {"receive": 100, "receive_out_of_order": 105, "receive_and_acknowledge": 385, "send": 560,
                           "ack_of_4": 580}
 
 
@@ -92,11 +92,15 @@ class FirmwareWork(unittest.TestCase):
     # What is reached; docs/firmware.md aims at 5 %.
     def test_native_times_are_near_those_of_the_image(self):
         ep8 = (SCENARIOS / "ep8.toml").read_text().replace('"data/', f'"{SCENARIOS}/data/')
-        native = run(ep8 + self.calibrated(ep8))
-        image = run(ep8, "--firmware", "riscv")
-        for one, other in zip(native[1]["phases"], image[1]["phases"]):
-            with self.subTest(one["name"]):
-                self.assertAlmostEqual(one["time_us"] / other["time_us"], 1, delta=0.17)
+        calibrated = ep8 + self.calibrated(ep8)
+
+        # Of one seed a time-out more or less makes a difference of a fifth.
+        def times_us(*arguments):
+            reports = [run(*arguments, "--seed", seed)[1] for seed in ("1", "2", "3")]
+            return [sum(phase["time_us"] for phase in phases)
+                    for phases in zip(*(report["phases"] for report in reports))]
+        for native, image in zip(times_us(calibrated), times_us(ep8, "--firmware", "riscv")):
+            self.assertAlmostEqual(native / image, 1, delta=0.17)
 
 
 if __name__ == "__main__":

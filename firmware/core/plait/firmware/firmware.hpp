@@ -47,8 +47,8 @@ class Firmware {
         if (!accepted || !take_plain(event.packet, event.buffer, event.window)) on_other_packet(event);
     }
     /// The parts of on_packet(), for one who has no event in one piece: see Transport.
-    [[gnu::always_inline]] bool take_plain(const Packet& packet, BufferId buffer,
-                                           const engines::RxVerdict& window) {
+    template <class Window>
+    [[gnu::always_inline]] bool take_plain(const Packet& packet, BufferId buffer, const Window& window) {
         return transport_.take_plain(packet, buffer, window);
     }
     void on_ack_packet(const Packet& packet) { transport_.on_ack_packet(packet); }

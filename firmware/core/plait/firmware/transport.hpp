@@ -87,8 +87,10 @@ class Transport {
 
     /// A packet that needs nothing but to be placed, in a straight line: a WRITE that the window has
     /// accepted, of a queue pair where nothing waits for it. False: nothing was done, it is for on_packet().
+    /// Of the verdict `window` what is needed is read where it is: cumulative_psn and, seldom, hole.
+    template <class Window>
     [[gnu::always_inline]] inline bool take_plain(const Packet& packet, BufferId buffer,
-                                                  const engines::RxVerdict& window);
+                                                  const Window& window);
     [[gnu::always_inline]] inline void on_packet(const PacketEvent& event);
     /// For an ACK, which needs no more than its header; on_packet() does it too.
     [[gnu::always_inline]] inline void on_ack_packet(const Packet& packet);
@@ -182,9 +184,9 @@ class Transport {
     void complete_receive(QueuePair& qp, const ReceiveEntry& entry, Status status);
     [[gnu::noinline, gnu::cold]] void refuse(QueuePair& qp, const PacketEvent& event, NackReason reason);
     [[gnu::always_inline]] inline void catch_up(QueuePair& qp, std::uint32_t cumulative_psn);
-    [[gnu::always_inline]] inline bool account(QueuePair& qp, std::uint32_t psn,
-                                               const engines::RxVerdict& window, bool at_once,
-                                               bool mark_changed);
+    template <class Window>
+    [[gnu::always_inline]] inline bool account(QueuePair& qp, std::uint64_t psn, const Window& window,
+                                               bool is_asked, bool mark_changed, std::uint64_t now);
     [[gnu::noinline]] void send_ack(QueuePair& qp, const Packet* cause, NackReason reason);
 
     // transport_acknowledge.hpp

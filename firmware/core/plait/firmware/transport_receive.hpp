@@ -104,23 +104,22 @@ void Transport<Context>::on_data(QueuePair& qp, const PacketEvent& event) {
     const bool mark_changed = packet.congestion != qp.mark_reported;
     qp.mark_reported = packet.congestion;
     const bool ends = packet.opcode < Opcode::mp_ep_row && ends_message(packet);
-    const bool is_complete = qp.ack_urgent && !event.window.hole;
     const bool acknowledge =
-        account(qp, packet.psn, event.window, packet.ack_request || ends || is_complete, mark_changed);
-    qp.takes_plain =
-        qp.state == QpState::connected && !qp.mark_reported && !qp.ack_urgent && qp.receives_arrived == 0;
+        account(qp, packet.psn, event.window, packet.ack_request || ends, mark_changed, now_ns());
+    qp.takes_plain = qp.state == QpState::connected && !qp.mark_reported && qp.receives_arrived == 0;
     if (acknowledge) send_ack(qp, &packet, NackReason::none);
 }
 
 template <class Context>
-bool Transport<Context>::take_plain(const Packet& packet, BufferId buffer, const engines::RxVerdict& window) {
+template <class Window>
+bool Transport<Context>::take_plain(const Packet& packet, BufferId buffer, const Window& window) {
     if (!is_untouched(packet, Opcode::mp_write) || buffer == 0) return false;
     QueuePair& qp = qps_[packet.qpn];  // there is one: it has a window
     if (!qp.takes_plain || !may_write(packet)) return false;
-    const bool acknowledge =
-        account(qp, packet.psn, window, packet.ack_request || ends_message(packet), false);
+    const std::uint64_t now = now_ns();  // before the command: nothing is read twice
+    const bool is_asked = ends_message(packet) || packet.ack_request;
     place(packet, buffer);
-    if (acknowledge) send_ack(qp, &packet, NackReason::none);
+    if (account(qp, packet.psn, window, is_asked, false, now)) send_ack(qp, &packet, NackReason::none);
     return true;
 }
 
@@ -295,19 +294,21 @@ void Transport<Context>::refuse(QueuePair& qp, const PacketEvent& event, NackRea
 /// window may stand still). What asks at once while packets are missing asks again when they have come. True:
 /// acknowledge now.
 template <class Context>
-bool Transport<Context>::account(QueuePair& qp, std::uint32_t psn, const engines::RxVerdict& window,
-                                 bool at_once, bool mark_changed) {
-    if (at_once) [[unlikely]] {
+template <class Window>
+bool Transport<Context>::account(QueuePair& qp, std::uint64_t psn, const Window& window, bool is_asked,
+                                 bool mark_changed, std::uint64_t now) {
+    bool at_once = is_asked || (qp.ack_urgent && !window.hole);
+    if (at_once) [[unlikely]]
         qp.ack_urgent = window.hole;
-        qp.takes_plain &= !window.hole;
+    // Before it in 64 bits: one comparison tells the next one in order, one the ordinary ones ahead.
+    const std::uint64_t ahead = psn - std::uint64_t{window.cumulative_psn};
+    if (ahead + 1 != 0 && ahead > statistics_.out_of_order_max) [[unlikely]] {
+        const std::int64_t packets = static_cast<std::int64_t>(ahead << 40) >> 40;  // PSNs have 24 bits
+        if (packets <= 0) at_once |= packets <= -old_hole_packets;
+        else
+            statistics_.out_of_order_max =
+                std::max(statistics_.out_of_order_max, static_cast<std::uint64_t>(packets));
     }
-    if (window.cumulative_psn != psn + 1) [[unlikely]] {  // not simply the next one in order
-        const std::int32_t ahead = engines::psn_diff(psn, window.cumulative_psn);
-        if (ahead > 0 && static_cast<std::uint32_t>(ahead) > statistics_.out_of_order_max)
-            statistics_.out_of_order_max = static_cast<std::uint32_t>(ahead);
-        at_once |= ahead <= -old_hole_packets;
-    }
-    const std::uint64_t now = now_ns();
     const bool is_first = qp.since_ack++ == 0;
     if (at_once || mark_changed || qp.since_ack >= ack_every_packets || now >= qp.ack_at_ns) return true;
     if (is_first) {

@@ -191,7 +191,8 @@ enum class QpList : std::uint8_t { none, ready, waiting_for_plane, failing };
 constexpr std::uint8_t any_plane = regmap::max_planes;
 
 /// One queue pair. Counts that end in no unit are packets since the connection; PSN = first PSN + count, 24
-/// bits. What a packet needs to be sent comes first, in the first two or three cache lines.
+/// bits. What a packet needs to be sent comes first, in the first two or three cache lines. Its size is a power
+/// of two, so that its place is found by a shift.
 struct alignas(64) QueuePair {
     // Scheduling and sending.
     QpState state = QpState::free;
@@ -276,7 +277,9 @@ struct alignas(64) QueuePair {
     std::uint8_t peer_planes = 0xff;  ///< As the peer announced.
     bool peer_announced = false;
     std::uint16_t peer_port_sequence = 0;
+    std::array<std::uint64_t, 8> unused{};
 };
+static_assert(std::has_single_bit(sizeof(QueuePair)));
 
 /// That the transport needs for each queue pair.
 inline constexpr std::size_t qp_memory_bytes = sizeof(QueuePair) + sizeof(QpSmallTables) + sizeof(QpTables);
