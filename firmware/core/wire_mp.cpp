@@ -186,12 +186,12 @@ AckHeader take_ack(HeaderReader& in) {
     const auto ack = in.take<MpAck>();
     return {.cumulative_psn = ack.cumulative_psn,
             .reason = static_cast<NackReason>(ack.reason),
-            .bitmap_base = ack.bitmap_base,
             .bitmap_words = ack.bitmap_words,
+            .causing_marked = ack.causing_marked,
+            .marked = ack.marked,
+            .bitmap_base = ack.bitmap_base,
             .entropy = ack.entropy,
             .plane = ack.plane,
-            .marked = ack.marked,
-            .causing_marked = ack.causing_marked,
             .acknowledged = ack.acknowledged,
             .receives_posted = ack.receives_posted,
             .bitmap = {ack.bitmap_low, ack.bitmap_high}};

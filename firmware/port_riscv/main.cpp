@@ -87,8 +87,8 @@ engines::RxVerdict window_of(const FirmwareEvent& event) {
 [[gnu::always_inline]] inline void handle(ImageState& state, ProcessorPort& port,
                                           const FirmwareEvent& event) {
     if (event.kind == EventKind::data_packet) return on_data_packet(state.firmware, event);
+    if (event.kind == EventKind::packet) return on_any_packet(state.firmware, event);
     switch (event.kind) {
-        case EventKind::packet: return on_any_packet(state.firmware, event);
         case EventKind::transmit_credit: return on_transmit_credit(state.firmware, event);
         case EventKind::scale_up: return on_scale_up(state.firmware, event);
         case EventKind::timer: return on_timer(state.firmware, event);

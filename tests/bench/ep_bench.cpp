@@ -144,6 +144,7 @@ class BenchDevice {
     void cancel_timer(TimerId timer) { timers_[place_of(timer)] = never; }
     void begin_send() {}
     Draft& draft() { return *std::construct_at(&draft_); }
+    void send_draft() { send(draft_.packet, draft_.payload); }
     void send(const Packet& packet, const Payload& payload) {
         if (is_data(packet.opcode)) sent_bytes_[packet.plane].push_back(packet.payload_bytes);
         std::vector<std::uint8_t> control;

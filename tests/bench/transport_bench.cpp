@@ -55,6 +55,7 @@ class BenchDevice {
     void cancel_timer(TimerId) {}
     void begin_send() {}
     Draft& draft() { return *std::construct_at(&made); }
+    void send_draft() { send(made.packet, made.payload); }
     void send(const Packet& packet, const Payload& payload) {
         benchmark::DoNotOptimize(packet.psn + payload.segment_count);
         last_plane = packet.plane;

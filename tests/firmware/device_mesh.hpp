@@ -112,6 +112,7 @@ class MeshDevice final : public MeshDriver {
 
     void begin_send() {}
     Draft& draft() { return *std::construct_at(&draft_); }
+    void send_draft() { send(draft_.packet, draft_.payload); }
     void send(const Packet& packet, const Payload& payload) {
         ++packets_sent_;
         if (is_data(packet.opcode)) {

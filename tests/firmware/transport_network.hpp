@@ -97,6 +97,7 @@ class TestDevice {
     void cancel_timer(TimerId timer) { ++timer_generation[timer.number]; }
     void begin_send() {}
     Draft& draft() { return *std::construct_at(&draft_); }
+    void send_draft() { send(draft_.packet, draft_.payload); }
     void send(const Packet& packet, const Payload& payload);
     bool port_up(std::uint8_t plane) const { return (ports >> plane & 1) != 0; }
     void place(BufferId buffer, std::uint32_t offset, Segment segment, bool release);

@@ -57,13 +57,13 @@ FirmwareCommand command_of(CommandKind kind, std::uint32_t number) {
 void send_by_no_plane(port::RingHal& hal) {
     firmware::Draft& draft = hal.draft();
     draft.packet.plane = 200;
-    hal.send(draft.packet, draft.payload);
+    hal.send_draft();
 }
 
 void send_too_little(port::RingHal& hal) {
     firmware::Draft& draft = hal.draft();
     draft.packet.payload_bytes = 100;
-    hal.send(draft.packet, draft.payload);
+    hal.send_draft();
 }
 
 void write_beyond_the_command(regmap::ProcessorPort& port) {

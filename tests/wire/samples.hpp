@@ -102,12 +102,12 @@ inline std::vector<Sample> mp_samples() {
     samples.push_back(make_sample("ack", Opcode::mp_ack, 0));
     samples.back().packet.ack = {.cumulative_psn = 0xffffff,
                                  .reason = NackReason::no_buffer,
-                                 .bitmap_base = 0x123456,
                                  .bitmap_words = 2,
+                                 .causing_marked = true,
+                                 .marked = 200,
+                                 .bitmap_base = 0x123456,
                                  .entropy = 0xc0de,
                                  .plane = 3,
-                                 .marked = 200,
-                                 .causing_marked = true,
                                  .acknowledged = 0x4567,
                                  .receives_posted = 0x89abcdef,
                                  .bitmap = {0x8000000000000001, 0x0123456789abcdef}};

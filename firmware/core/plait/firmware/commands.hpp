@@ -68,10 +68,18 @@ struct Payload {
     BufferId buffer = 0;
     std::uint32_t buffer_offset = 0;
     std::span<const std::uint8_t> inline_bytes{};  ///< Read before the command returns.
+
+    /// Nothing: what is left of an earlier payload means nothing.
+    void clear() {
+        inline_bytes = {};
+        encoding.format = regmap::RowFormat::bf16;
+        segment_count = 0;
+        buffer = 0;
+    }
 };
 
-/// A packet to be sent.
-struct Draft {
+/// A packet to be sent. Fields that its opcode does not use need not be written.
+struct alignas(32) Draft {
     Packet packet;
     Payload payload;
 };

@@ -63,12 +63,12 @@ struct ControlHeader {
 struct AckHeader {
     std::uint32_t cumulative_psn = 0;
     regmap::NackReason reason = regmap::NackReason::none;
-    std::uint32_t bitmap_base = 0;
     std::uint8_t bitmap_words = 0;
+    bool causing_marked = false;
+    std::uint8_t marked = 0;
+    std::uint32_t bitmap_base = 0;
     std::uint16_t entropy = 0;
     std::uint8_t plane = 0;
-    std::uint8_t marked = 0;
-    bool causing_marked = false;
     std::uint16_t acknowledged = 0;
     std::uint32_t receives_posted = 0;
     std::array<std::uint64_t, 2> bitmap{};
@@ -92,27 +92,27 @@ struct PortStatusHeader {
 /// Any mp packet. Which of the trailing groups mean something follows from the opcode
 /// (`rtl_models/regmap/wire.toml`).
 struct Packet {
+    bool congestion = false;  ///< ECN: congestion experienced (received packets).
+    bool trimmed = false;     ///< A switch cut it (received packets): what is behind the BTH means nothing.
     Opcode opcode = Opcode::mp_write;
-    bool congestion = false;    ///< ECN: congestion experienced (received packets).
-    bool trimmed = false;       ///< A switch cut it (received packets): what is behind the BTH means nothing.
-    bool ack_request = false;   ///< The receiver shall acknowledge at once.
-    std::uint16_t entropy = 0;  ///< UDP source port.
-    std::uint8_t plane = 0;     ///< Plane it leaves or came by.
+    bool ack_request = false;         ///< The receiver shall acknowledge at once.
+    std::uint16_t entropy = 0;        ///< UDP source port.
+    std::uint8_t plane = 0;           ///< Plane it leaves or came by.
     std::uint16_t payload_bytes = 0;  ///< Without pad.
+    std::uint32_t psn = 0;
     std::uint32_t source_device = 0;  ///< Fabric numbers; IP addresses on the wire.
     std::uint32_t destination_device = 0;
-    std::uint32_t qpn = 0;  ///< Destination QPN.
-    std::uint32_t psn = 0;
+    std::uint32_t qpn = 0;        ///< Destination QPN.
     std::uint32_t local_qpn = 0;  ///< Sender's own QPN, so that its core is known. Not on the wire.
 
     std::uint32_t message_number = 0;  ///< MpData.
     std::uint32_t message_offset = 0;
     std::uint32_t message_bytes = 0;
+    std::uint32_t receive_number = 0;  ///< MpReceive.
 
     std::uint64_t address = 0;  ///< MpTarget: of the message's first byte.
     std::uint32_t remote_key = 0;
-    std::uint32_t receive_number = 0;  ///< MpReceive.
-    std::uint32_t immediate = 0;       ///< ImmDt.
+    std::uint32_t immediate = 0;  ///< ImmDt.
 
     union {
         std::uint8_t nothing;  ///< Until the group of the opcode is written.
@@ -127,13 +127,29 @@ struct Packet {
     constexpr Packet() : nothing{} {}
 };
 
+/// The first bytes of a header in the order of memory, the first one in the lowest bits.
+template <std::size_t offset, class Header>
+std::uint32_t word_of(const Header& header) {
+    static_assert(offset % sizeof(std::uint32_t) == 0 && alignof(Header) >= sizeof(std::uint32_t));
+    std::uint32_t word = 0;
+    const auto* const at = reinterpret_cast<const std::byte*>(&header) + offset;
+    __builtin_memcpy(&word, __builtin_assume_aligned(at, sizeof word), sizeof word);
+    return std::endian::native == std::endian::little ? word : __builtin_bswap32(word);
+}
+
 /// A packet of this kind that no switch has marked or cut: one comparison.
 inline bool is_untouched(const Packet& packet, Opcode opcode) {
-    static_assert(offsetof(Packet, opcode) == 0 && offsetof(Packet, ack_request) == 3);
-    std::uint32_t word = 0;
-    __builtin_memcpy(&word, __builtin_assume_aligned(&packet, alignof(Packet)), sizeof word);
-    if constexpr (std::endian::native == std::endian::little) return word << 8 == std::uint32_t(opcode) << 8;
-    else return word >> 8 == std::uint32_t(opcode) << 16;
+    static_assert(offsetof(Packet, congestion) == 0 && offsetof(Packet, trimmed) == 1 &&
+                  offsetof(Packet, opcode) == 2 && offsetof(Packet, ack_request) == 3);
+    return word_of<0>(packet) << 8 == std::uint32_t(opcode) << 24;
+}
+
+/// An acknowledgement of packets in order that refuses nothing, by a packet that met no congestion.
+inline bool is_plain(const AckHeader& ack) {
+    static_assert(offsetof(AckHeader, reason) == 4 && offsetof(AckHeader, bitmap_words) == 5 &&
+                  offsetof(AckHeader, causing_marked) == 6 && offsetof(AckHeader, marked) == 7 &&
+                  std::uint8_t(regmap::NackReason::none) == 0);
+    return word_of<4>(ack) << 8 == 0;
 }
 
 /// Data packets take a PSN and are acknowledged; the rest (ACK, probes, port status) do not.

@@ -105,7 +105,7 @@ class Transport {
     }
 
   private:
-    enum class SendResult : std::uint8_t { sent, blocked, no_plane };
+    enum class SendResult : std::uint8_t { sent, sent_last, blocked, no_plane };
 
     /// Runs finish() when the outermost handler ends.
     class Handler {
@@ -160,15 +160,18 @@ class Transport {
     void wait_for_plane(QueuePair& qp);
     void wake(QueuePair& qp);
     [[gnu::always_inline]] inline SendResult send_one(QueuePair& qp);
+    template <bool again>
+    [[gnu::always_inline]] inline SendResult send_packet(QueuePair& qp);
+    [[gnu::noinline, gnu::cold]] SendResult send_again(QueuePair& qp) { return send_packet<true>(qp); }
+    [[gnu::always_inline]] inline static void address(const QueuePair& qp, Packet& packet);
     [[nodiscard, gnu::always_inline]] inline std::uint32_t queued_ns(std::uint8_t plane) const;
     [[nodiscard]] bool has_room(std::uint8_t plane) const {
         return ahead_bytes_[plane] < context_.config().transmit_ahead_bytes;
     }
+    [[gnu::noinline]] void prepare_packets(QueuePair& qp);
     [[gnu::always_inline]] inline PacketEntry& prepare_packet(QueuePair& qp, const MessageEntry& message);
-    [[gnu::always_inline]] inline bool asks_for_ack(QueuePair& qp, const MessageEntry& message);
-    [[gnu::always_inline]] inline void fill(const QueuePair& qp, const MessageEntry& message,
-                                            const PacketEntry& entry, std::uint64_t count, Packet& packet,
-                                            Payload& payload);
+    [[gnu::always_inline]] inline bool asks_for_ack(QueuePair& qp, const MessageEntry& message,
+                                                    std::uint64_t outstanding, bool is_last);
     [[gnu::always_inline]] inline void fill_work(const MessageEntry& message, const WorkEntry& work,
                                                  Packet& packet, Payload& payload);
 
@@ -190,7 +193,8 @@ class Transport {
     [[gnu::noinline]] void send_ack(QueuePair& qp, const Packet* cause, NackReason reason);
 
     // transport_acknowledge.hpp
-    [[gnu::always_inline]] inline void on_ack(QueuePair& qp, const Packet& packet);
+    [[gnu::always_inline]] inline bool take_plain_ack(QueuePair& qp, const Packet& packet);
+    [[gnu::noinline]] void on_ack(QueuePair& qp, const Packet& packet);
     [[nodiscard, gnu::always_inline]] inline bool is_plausible(const QueuePair& qp,
                                                                const Packet& packet) const;
     [[nodiscard, gnu::always_inline]] inline std::uint32_t round_trip_ns(const QueuePair& qp,
@@ -241,7 +245,8 @@ class Transport {
     void on_probe_reply(QueuePair& qp, const Packet& packet);
     void on_port_status(QueuePair& qp, const Packet& packet);
     void announce(QueuePair& qp);
-    void send_control(const QueuePair& qp, Packet& packet, const Payload& payload = {});
+    void send_control(const QueuePair& qp, Packet& packet);
+    [[nodiscard]] bool address_control(const QueuePair& qp, Packet& packet);
     [[nodiscard]] std::uint8_t control_plane(const QueuePair& qp, std::uint8_t preferred);
 
     auto& hal() { return context_.hal(); }

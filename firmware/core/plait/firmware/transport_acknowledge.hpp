@@ -24,6 +24,49 @@ bool Transport<Context>::is_plausible(const QueuePair& qp, const Packet& packet)
     return true;
 }
 
+/// The same as on_ack(), in a straight line, while all that is outstanding is in flight for the first time.
+/// What left first has the lowest numbers then. False: nothing was done, it is for on_ack().
+template <class Context>
+bool Transport<Context>::take_plain_ack(QueuePair& qp, const Packet& packet) {
+    const AckHeader& ack = packet.ack;
+    if (!qp.sends_plain || !is_plain(ack) || qp.acknowledged_ahead != 0 || !qp.again.empty()) return false;
+    const std::uint64_t base = qp.base;
+    const std::uint64_t outstanding = qp.next - base;
+    const std::uint32_t base_psn = qp.first_psn + static_cast<std::uint32_t>(base);
+    const std::int64_t advance = engines::psn_diff(ack.cumulative_psn, base_psn);
+    const std::int64_t cause = engines::psn_diff(packet.psn, base_psn);
+    if (static_cast<std::uint64_t>(advance - 1) >= outstanding ||
+        static_cast<std::uint64_t>(cause) >= outstanding)
+        return false;
+    ++statistics_.acks_received;
+    const std::uint64_t now = now_ns();
+    const std::uint32_t rtt_ns = round_trip_ns(qp, packet, cause);
+    const std::uint64_t end = base + static_cast<std::uint64_t>(advance);
+    qp.base = end;
+    qp.progress_ns = now;
+    const std::uint32_t acked_before = qp.acked_departure;
+    const std::uint32_t first_departure = qp.packets[static_cast<std::uint32_t>(base)].departure;
+    std::uint32_t departure = 0;
+    std::uint32_t bytes = 0;
+    for (std::uint64_t count = base; count != end; ++count) {
+        const PacketEntry& entry = qp.packets[static_cast<std::uint32_t>(count)];
+        spray_of(qp).on_gone(entry.plane, true);
+        bytes += entry.bytes + packet_overhead_bytes;
+        departure = entry.departure;
+        MessageEntry& message = qp.messages[entry.message];
+        if (--message.unacknowledged == 0) message_acknowledged(qp, message);
+    }
+    if (static_cast<std::int32_t>(acked_before - departure) < 0) qp.acked_departure = departure;
+    qp.in_flight_bytes -= bytes;
+    qp.refusals = 0;
+    qp.congestion.on_ack(bytes, rtt_ns, ack.marked != 0, now);
+    if (message_done_) retire_messages(qp);
+    const bool is_orderly = static_cast<std::int32_t>(acked_before - first_departure) < 0;
+    if (!is_orderly) find_losses(qp);
+    make_ready(qp);
+    return true;
+}
+
 template <class Context>
 void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     if (qp.state != QpState::connected || qp.list == QpList::failing) return;
@@ -49,7 +92,6 @@ void Transport<Context>::on_ack(QueuePair& qp, const Packet& packet) {
     if (ack.bitmap_words != 0) confirmed = take_bitmap(qp, ack, confirmed);
     if (confirmed.packets != 0) {
         const std::uint32_t bytes = confirmed.payload_bytes + confirmed.packets * packet_overhead_bytes;
-        qp.in_flight_packets -= confirmed.packets;
         qp.in_flight_bytes -= bytes;
         if (!qp.answers_late || rtt_ns != 0) qp.rto_backoff = 0;
         qp.refusals = 0;
@@ -173,7 +215,6 @@ bool Transport<Context>::late_acknowledged(QueuePair& qp, std::uint16_t number) 
         const auto behind = static_cast<std::int32_t>(qp.acked_departure - entry.departure);
         ++statistics_.cancelled_retransmissions;
         qp.lost.remove(qp.packets, number);
-        ++qp.in_flight_packets;
         qp.in_flight_bytes += entry.bytes + packet_overhead_bytes;
         raise_threshold(qp, static_cast<std::uint32_t>(std::max(behind, 0)) + reordering_packets / 2);
         if (is_first) spray.on_ack(entry.entropy_index, false);
@@ -197,7 +238,7 @@ void Transport<Context>::raise_threshold(QueuePair& qp, std::uint32_t packets) {
 template <class Context>
 void Transport<Context>::message_acknowledged(QueuePair& qp, const MessageEntry& message) {
     message_done_ = true;
-    if (message.is_work) qp.tables->work[message.tag].done = true;
+    if (message.work != nullptr) message.work->done = true;
     else context_.ep().message_done(qp.qpn, message.tag, Status::ok);
 }
 

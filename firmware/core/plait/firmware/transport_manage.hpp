@@ -72,6 +72,7 @@ QpCreated Transport<Context>::create_qp(const regmap::AdminRequest& request) {
         qp.tables = &tables_[qpn];
         qp.state = QpState::created;
         qp.qpn = qpn;
+        qp.device = config.device_number;
         qp.spray = &hal().spray(qpn);
         qp.first_psn = derive_seed(config.seed, config.device_number, ++connections_) & engines::psn_mask;
         qp.mtu_bytes = request.mtu_bytes;
@@ -143,11 +144,11 @@ template <class Context>
 void Transport<Context>::fail(QueuePair& qp, Status first, std::uint32_t message_slot) {
     if (qp.state == QpState::error || qp.state == QpState::free) return;
     const bool was_connected = qp.state == QpState::connected;
-    if (qp.list == QpList::ready) ready_.remove(qps_, qp);
-    if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qps_, qp);
-    if (qp.list == QpList::failing) failing_.remove(qps_, qp);
+    if (qp.list == QpList::ready) ready_.remove(qp);
+    if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qp);
+    if (qp.list == QpList::failing) failing_.remove(qp);
     qp.state = QpState::error;
-    qp.takes_plain = false;
+    qp.takes_plain = qp.sends_plain = false;
     if (first != Status::flushed) ++statistics_.qp_errors;
     hal().cancel_timer({TimerKind::qp, qp.qpn});
     qp.timer_ns = never_ns;
@@ -160,24 +161,25 @@ void Transport<Context>::fail(QueuePair& qp, Status first, std::uint32_t message
 template <class Context>
 void Transport<Context>::fail_later(QueuePair& qp, Status status) {
     if (qp.state == QpState::error || qp.list == QpList::failing) return;
-    if (qp.list == QpList::ready) ready_.remove(qps_, qp);
-    if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qps_, qp);
+    if (qp.list == QpList::ready) ready_.remove(qp);
+    if (qp.list == QpList::waiting_for_plane) waiting_[qp.awaited_plane].remove(qp);
     qp.failure = status;
-    failing_.push_back(qps_, qp);
+    qp.sends_plain = false;
+    failing_.push_back(qp);
 }
 
 template <class Context>
 void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t message_slot) {
     qp.again = qp.lost = {};
-    qp.in_flight_bytes = qp.in_flight_packets = qp.acknowledged_ahead = 0;
+    qp.in_flight_bytes = qp.acknowledged_ahead = 0;
     spray_of(qp).forget_in_flight();
     qp.base = qp.next;
     const auto& messages = qp.messages;
     auto& work_entries = qp.tables->work;
     std::uint32_t failed_slot = 0;
     if (message_slot < message_ring) {
-        failed_slot = messages[message_slot].is_work ? static_cast<std::uint32_t>(messages[message_slot].tag)
-                                                     : work_ring;
+        const WorkEntry* const work = messages[message_slot].work;
+        failed_slot = work != nullptr ? static_cast<std::uint32_t>(work - work_entries.data()) : work_ring;
     } else {
         std::uint32_t oldest = qp.work_head;
         while (oldest != qp.work_tail && work_entries[oldest % work_ring].done) ++oldest;
@@ -185,7 +187,7 @@ void Transport<Context>::flush_sends(QueuePair& qp, Status first, std::uint32_t 
     }
     while (qp.message_head != qp.message_tail) {
         const MessageEntry message = messages[qp.message_head++];
-        if (!message.is_work && message.unacknowledged != 0)
+        if (message.work == nullptr && message.unacknowledged != 0)
             context_.ep().message_done(qp.qpn, message.tag, Status::flushed);
     }
     qp.message_cursor = qp.message_tail;
@@ -229,10 +231,10 @@ std::uint32_t Transport<Context>::peer_of(std::uint32_t qpn) const {
 template <class Context>
 void Transport<Context>::finish() {
     while (!failing_.empty()) {
-        QueuePair* const qp = failing_.pop_front(qps_);
+        QueuePair* const qp = failing_.pop_front();
         fail(*qp, qp->failure, message_ring);
     }
-    if (!ready_.empty() || (offered_planes_ & waiting_planes_) != 0) pump();
+    if (offered_planes_ != 0 && (!ready_.empty() || (offered_planes_ & waiting_planes_) != 0)) pump();
 }
 
 }  // namespace plait::firmware

@@ -162,13 +162,15 @@ void Transport<Context>::on_port_change(std::uint8_t plane, bool up) {
 }
 
 template <class Context>
-void Transport<Context>::send_control(const QueuePair& qp, Packet& packet, const Payload& payload) {
-    if ((ports_up_ >> packet.plane & 1) == 0) return;  // no plane is left: like a lost one, it is made up for
-    packet.source_device = context_.config().device_number;
-    packet.destination_device = qp.peer_device;
-    packet.qpn = qp.peer_qpn;
-    packet.local_qpn = qp.qpn;
-    hal().send(packet, payload);
+void Transport<Context>::send_control(const QueuePair& qp, Packet& packet) {
+    if (address_control(qp, packet)) hal().send(packet, Payload{});
+}
+
+/// False: no plane is left. Like a packet that is lost, it is made up for.
+template <class Context>
+bool Transport<Context>::address_control(const QueuePair& qp, Packet& packet) {
+    address(qp, packet);
+    return (ports_up_ >> packet.plane & 1) != 0;
 }
 
 /// `preferred` while it is good: the packet answered has just come that way. Otherwise the next good plane,

@@ -30,8 +30,8 @@ template <class Context>
 void Transport<Context>::on_ack_packet(const Packet& packet) {
     const Handler handler(*this);
     QueuePair* qp = find(packet.qpn);
-    if (qp != nullptr && qp->state != QpState::created) on_ack(*qp, packet);
-    else hal().count_drop(DropReason::unknown_qp);
+    if (qp == nullptr || qp->state == QpState::created) hal().count_drop(DropReason::unknown_qp);
+    else if (!take_plain_ack(*qp, packet)) on_ack(*qp, packet);
 }
 
 template <class Context>
@@ -327,8 +327,10 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     const engines::RxWindow& window = hal().window(qp.qpn);
     const std::uint32_t cumulative = window.next_expected();
     catch_up(qp, cumulative);
-    auto& [packet, payload] = hal().draft();
+    Packet& packet = hal().draft().packet;
     packet.opcode = Opcode::mp_ack;
+    packet.ack_request = false;
+    packet.payload_bytes = 0;
     packet.ack = AckHeader{};
     packet.psn = cause != nullptr ? cause->psn : engines::psn_add(cumulative, ~0U);
     packet.plane = control_plane(qp, cause != nullptr ? cause->plane : std::uint8_t{0});
@@ -355,7 +357,7 @@ void Transport<Context>::send_ack(QueuePair& qp, const Packet* cause, NackReason
     qp.since_ack_marked = 0;
     qp.ack_at_ns = never_ns;
     ++statistics_.acks_sent;
-    send_control(qp, packet, payload);
+    if (address_control(qp, packet)) hal().send_draft();
 }
 
 }  // namespace plait::firmware

@@ -44,7 +44,7 @@ void Transport<Context>::rearm(QueuePair& qp) {
     std::uint64_t next = std::min(qp.doubt_ns, qp.probe_ns);
     if (qp.ack_at_ns != never_ns) next = std::min(next, qp.ack_at_ns + ack_more_ns);
     if (now < qp.pause_until_ns) next = std::min(next, qp.pause_until_ns);
-    if (qp.in_flight_packets != 0) {
+    if (qp.in_flight_bytes != 0) {
         const std::uint32_t age = age_ns(qp.packets[oldest_in_flight(qp)]);
         const std::uint64_t rto = rto_ns(qp);
         next = std::min(next, now + (rto > age ? rto - age : 1));
@@ -94,7 +94,7 @@ std::uint16_t Transport<Context>::oldest_in_flight(QueuePair& qp) {
 
 template <class Context>
 void Transport<Context>::find_losses(QueuePair& qp) {
-    while (qp.in_flight_packets != 0) {
+    while (qp.in_flight_bytes != 0) {
         const std::uint16_t oldest = oldest_in_flight(qp);
         const PacketEntry& entry = qp.packets[oldest];
         const std::uint32_t overtaken_by = qp.acked_departure - entry.departure;
@@ -119,7 +119,7 @@ void Transport<Context>::check_timeout(QueuePair& qp) {
     }
     const std::uint64_t rto = rto_ns(qp);
     bool is_silent = false;
-    while (qp.in_flight_packets != 0) {
+    while (qp.in_flight_bytes != 0) {
         const std::uint16_t oldest = oldest_in_flight(qp);
         const PacketEntry& entry = qp.packets[oldest];
         if (age_ns(entry) < rto) break;
@@ -160,10 +160,10 @@ void Transport<Context>::requeue(QueuePair& qp, std::uint16_t number) {
     PacketEntry& entry = qp.packets[number];
     if (entry.transmissions != 1) qp.again.remove(qp.packets, number);
     spray_of(qp).on_gone(entry.plane, false);
-    --qp.in_flight_packets;
     qp.in_flight_bytes -= entry.bytes + packet_overhead_bytes;
     entry.state = PacketState::lost;
     qp.lost.push_back(qp.packets, number);
+    qp.sends_plain = false;
 }
 
 template <class Context>
@@ -189,6 +189,7 @@ void Transport<Context>::pause(QueuePair& qp, NackReason reason) {
     if (now >= qp.pause_until_ns && qp.refusals < 4) ++qp.refusals;
     const std::uint64_t factor = reason == NackReason::trimmed ? 1U << qp.refusals : qp.refusals + 1U;
     qp.pause_until_ns = now + min_backoff_ns * factor;
+    qp.sends_plain = false;
     arm(qp, qp.pause_until_ns);
 }
 

@@ -70,31 +70,31 @@ void Transport<Context>::submit(std::uint32_t qpn, const regmap::WorkRequest& re
     }
     work.status = check_request(*qp, request);
     work.done = work.status != Status::ok;
-    const std::uint32_t slot = qp->work_tail++ % work_ring;
-    qp->tables->work[slot] = work;
+    WorkEntry& entry = qp->tables->work[qp->work_tail++ % work_ring];
+    entry = work;
     if (work.done) {
         retire_work(*qp);
         return;
     }
     const Opcode opcode = opcode_of(request.opcode);
-    add_message(*qp, {.tag = slot,
+    add_message(*qp, {.work = &entry,
+                      .tag = 0,
                       .length_bytes = message_bytes_of(request),
-                      .unacknowledged = 0,
                       .receive_number = consumes_receive(opcode) ? qp->next_receive_number++ : 0,
-                      .opcode = opcode,
-                      .is_work = true});
+                      .unacknowledged = 0,
+                      .opcode = opcode});
 }
 
 template <class Context>
 bool Transport<Context>::enqueue(std::uint32_t qpn, const EpMessage& message) {
     if (!is_usable(qpn) || room(qpn) == 0 || message.length_bytes > regmap::max_message_bytes) return false;
     const Handler handler(*this);
-    add_message(qps_[qpn], {.tag = message.tag,
+    add_message(qps_[qpn], {.work = nullptr,
+                            .tag = message.tag,
                             .length_bytes = message.length_bytes,
-                            .unacknowledged = 0,
                             .receive_number = 0,
-                            .opcode = message.opcode,
-                            .is_work = false});
+                            .unacknowledged = 0,
+                            .opcode = message.opcode});
     return true;
 }
 
@@ -115,6 +115,7 @@ void Transport<Context>::add_message(QueuePair& qp, const MessageEntry& message)
     MessageEntry& entry = qp.messages[qp.message_tail++];
     entry = message;
     entry.unacknowledged = packets_of(message.length_bytes, qp.mtu_bytes);
+    qp.cursor_message = &qp.messages[qp.message_cursor];
     make_ready(qp);
 }
 
@@ -166,8 +167,7 @@ bool Transport<Context>::has_packet(const QueuePair& qp) const {
 
 template <class Context>
 void Transport<Context>::make_ready(QueuePair& qp) {
-    if (qp.list == QpList::none && qp.state == QpState::connected && has_packet(qp))
-        ready_.push_back(qps_, qp);
+    if (qp.list == QpList::none && qp.state == QpState::connected && has_packet(qp)) ready_.push_back(qp);
 }
 
 /// One packet a queue pair in turn, while planes have credit. A queue pair that its windows hold back leaves
@@ -180,10 +180,9 @@ void Transport<Context>::pump() {
         QueuePair* qp = next_sender();
         if (qp == nullptr) return;
         switch (send_one(*qp)) {
-            case SendResult::sent:
-                if (has_packet(*qp)) ready_.push_back(qps_, *qp);
-                break;
+            case SendResult::sent: ready_.push_back(*qp); break;
             case SendResult::no_plane: wait_for_plane(*qp); break;
+            case SendResult::sent_last:
             case SendResult::blocked: break;
         }
     }
@@ -194,15 +193,15 @@ template <class Context>
 QueuePair* Transport<Context>::next_sender() {
     for (std::uint32_t left = offered_planes_ & waiting_planes_; left != 0; left &= left - 1) {
         const std::uint32_t plane = engines::lowest_bit(left);
-        if (!waiting_[plane].empty()) return waiting_[plane].pop_front(qps_);
+        if (!waiting_[plane].empty()) return waiting_[plane].pop_front();
         waiting_planes_ &= ~(1U << plane);
     }
-    return ready_.pop_front(qps_);
+    return ready_.pop_front();
 }
 
 template <class Context>
 void Transport<Context>::wait_for_plane(QueuePair& qp) {
-    waiting_[qp.awaited_plane].push_back(qps_, qp);
+    waiting_[qp.awaited_plane].push_back(qp);
     waiting_planes_ |= 1U << qp.awaited_plane;
 }
 
@@ -210,8 +209,8 @@ void Transport<Context>::wait_for_plane(QueuePair& qp) {
 template <class Context>
 void Transport<Context>::wake(QueuePair& qp) {
     if (qp.list != QpList::waiting_for_plane) return;
-    waiting_[qp.awaited_plane].remove(qps_, qp);
-    ready_.push_back(qps_, qp);
+    waiting_[qp.awaited_plane].remove(qp);
+    ready_.push_back(qp);
 }
 
 template <class Context>
@@ -222,18 +221,31 @@ void Transport<Context>::on_transmit_credit(std::uint8_t plane, std::uint32_t pa
     ahead -= std::min(ahead, payload_bytes + packet_overhead_bytes);
     if (has_room(plane)) offered_planes_ |= ports_up_ & 1U << plane;
     auto& waiting = waiting_[any_plane];
-    if (!waiting.empty()) ready_.take_all(qps_, waiting);
+    if (!waiting.empty()) ready_.take_all(waiting);
 }
 
 template <class Context>
 typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& qp) {
-    const std::uint64_t now = now_ns();
-    if (now < qp.pause_until_ns) {
-        arm(qp, qp.pause_until_ns);
-        return SendResult::blocked;
+    if (!qp.sends_plain) [[unlikely]] {
+        if (now_ns() < qp.pause_until_ns) {
+            arm(qp, qp.pause_until_ns);
+            return SendResult::blocked;
+        }
+        if (!qp.lost.empty()) return send_again(qp);
+        if (qp.cautious && qp.in_flight_bytes != 0) return SendResult::blocked;
+        qp.sends_plain = !qp.cautious && qp.rto_backoff == 0;
     }
-    const bool again = !qp.lost.empty();
-    if (!again && (qp.message_cursor == qp.message_tail || qp.next - qp.base >= qp.window_packets))
+    return send_packet<false>(qp);
+}
+
+/// The next new packet, or the one that was lost first.
+template <class Context>
+template <bool again>
+typename Transport<Context>::SendResult Transport<Context>::send_packet(QueuePair& qp) {
+    const std::uint64_t now = now_ns();
+    std::uint64_t count = qp.next;
+    const std::uint64_t outstanding = count - qp.base + (again ? 0 : 1);
+    if (!again && (qp.message_cursor == qp.message_tail || outstanding > qp.window_packets))
         return SendResult::blocked;
     auto&& spray = spray_of(qp);
     const std::uint32_t due = spray.planes_due(ports_up_);
@@ -241,82 +253,112 @@ typename Transport<Context>::SendResult Transport<Context>::send_one(QueuePair& 
         qp.awaited_plane = static_cast<std::uint8_t>(engines::lowest_bit(due));
         return SendResult::no_plane;
     }
-    const std::uint16_t number = again ? qp.lost.head : number_of(qp.next);
-    const MessageEntry& message = qp.messages[again ? qp.packets[number].message : qp.message_cursor];
+    const std::uint16_t number = again ? qp.lost.head : number_of(count);
+    const MessageEntry& message = again ? qp.messages[qp.packets[number].message] : *qp.cursor_message;
     PacketEntry& entry = again ? qp.packets[number] : prepare_packet(qp, message);
     const std::uint32_t bytes = entry.bytes + packet_overhead_bytes;
-    const bool window_full = qp.in_flight_bytes + bytes > qp.congestion.bytes();
-    if (qp.in_flight_packets != 0 && (qp.cautious || window_full)) return SendResult::blocked;
+    const std::uint32_t in_flight_bytes = qp.in_flight_bytes;
+    if (in_flight_bytes + bytes > qp.congestion.bytes() && in_flight_bytes != 0) return SendResult::blocked;
+    if (again && qp.cautious && in_flight_bytes != 0) return SendResult::blocked;
     const auto path = spray.choose_due(due, offered_planes_, bytes);
     if (!path) {
         qp.awaited_plane = any_plane;
         return SendResult::no_plane;
     }
-
-    std::uint64_t count = qp.next;
+    const std::uint32_t behind_head = (entry.message - qp.message_head) % message_ring;
+    const std::uint32_t message_number = again ? qp.message_head + behind_head : qp.message_cursor;
     if (again) {
         qp.lost.remove(qp.packets, number);
         qp.again.push_back(qp.packets, number);
         ++statistics_.retransmitted;
         if (entry.transmissions != 0xff) ++entry.transmissions;
+        entry.state = PacketState::in_flight;
         count =
             qp.base + static_cast<std::uint16_t>(number - number_of(qp.base)) % regmap::max_window_packets;
     } else {
-        ++qp.next;
-        statistics_.window_high_water = std::max(statistics_.window_high_water, qp.next - qp.base);
-        qp.cursor_offset += entry.bytes;
+        entry.transmissions = 1;
+        entry.state = PacketState::in_flight;
+        qp.next = count + 1;
+        if (outstanding > statistics_.window_high_water) [[unlikely]]
+            statistics_.window_high_water = outstanding;
+        qp.cursor_offset = entry.offset + entry.bytes;
         if (qp.cursor_offset == message.length_bytes) {
             qp.cursor_offset = 0;
-            ++qp.message_cursor;
+            qp.cursor_message = &qp.messages[++qp.message_cursor];
         }
     }
     entry.sent_ns = static_cast<std::uint32_t>(now) + queued_ns(path->plane);
     entry.departure = ++qp.departures;
     entry.entropy_index = path->entropy_index;
     entry.plane = path->plane;
-    entry.state = PacketState::in_flight;
-    ++qp.in_flight_packets;
-    qp.in_flight_bytes += bytes;
+    qp.in_flight_bytes = in_flight_bytes + bytes;
     ahead_bytes_[path->plane] += bytes;
     if (!has_room(path->plane)) offered_planes_ &= ~(1U << path->plane);
     ++statistics_.data_packets_sent;
 
     auto& [packet, payload] = hal().draft();
-    packet.plane = path->plane;
+    packet.opcode = message.opcode;
     packet.entropy = path->entropy;
+    packet.plane = path->plane;
     packet.payload_bytes = entry.bytes;
-    packet.ack_request = asks_for_ack(qp, message);
-    fill(qp, message, entry, count, packet, payload);
-    hal().send(packet, payload);
+    packet.psn = psn_of(qp, count);
+    packet.message_number = message_number;
+    packet.message_offset = entry.offset;
+    packet.message_bytes = message.length_bytes;
+    address(qp, packet);
+    const bool is_last = again ? !has_packet(qp) : qp.message_cursor == qp.message_tail;
+    packet.ack_request = asks_for_ack(qp, message, outstanding, is_last);
+    if (message.work != nullptr) fill_work(message, *message.work, packet, payload);
+    else context_.ep().build(message.tag, entry.offset, packet, payload);
+    hal().send_draft();
     if (qp.timer_ns > now + min_rto_ns) arm(qp, now + rto_ns(qp));
-    return SendResult::sent;
+    return is_last ? SendResult::sent_last : SendResult::sent;
+}
+
+template <class Context>
+void Transport<Context>::prepare_packets(QueuePair& qp) {
+    qp.packets.prepare(static_cast<std::uint32_t>(qp.base), static_cast<std::uint32_t>(qp.next),
+                       qp.small_tables->packets, qp.tables->packets);
 }
 
 /// The next new packet's entry: the next piece of the message at the cursor.
 template <class Context>
 PacketEntry& Transport<Context>::prepare_packet(QueuePair& qp, const MessageEntry& message) {
-    qp.packets.prepare(static_cast<std::uint32_t>(qp.base), static_cast<std::uint32_t>(qp.next),
-                       qp.small_tables->packets, qp.tables->packets);
-    PacketEntry& entry = qp.packets[number_of(qp.next)];
+    const std::uint64_t count = qp.next;
+    if (qp.packets.must_prepare(count - qp.base)) [[unlikely]]
+        prepare_packets(qp);
+    PacketEntry& entry = qp.packets[static_cast<std::uint32_t>(count)];
     entry.message = static_cast<std::uint8_t>(qp.message_cursor % message_ring);
     entry.offset = qp.cursor_offset;
-    entry.transmissions = 1;
     const std::uint32_t left = message.length_bytes - qp.cursor_offset;
     entry.bytes = static_cast<std::uint16_t>(std::min<std::uint32_t>(left, qp.mtu_bytes));
     return entry;
 }
 
+/// From one queue pair to the other. All is read before anything is written: words of eight bytes.
+template <class Context>
+void Transport<Context>::address(const QueuePair& qp, Packet& packet) {
+    const std::uint32_t source = qp.device;
+    const std::uint32_t destination = qp.peer_device;
+    const std::uint32_t peer = qp.peer_qpn;
+    const std::uint32_t own = qp.qpn;
+    packet.source_device = source;
+    packet.destination_device = destination;
+    packet.qpn = peer;
+    packet.local_qpn = own;
+}
+
 /// The receiver gathers acknowledgements; it must not gather when nothing more comes before one.
 template <class Context>
-bool Transport<Context>::asks_for_ack(QueuePair& qp, const MessageEntry& message) {
+bool Transport<Context>::asks_for_ack(QueuePair& qp, const MessageEntry& message, std::uint64_t outstanding,
+                                      bool is_last) {
+    bool asks = (is_last && message.opcode != Opcode::mp_ep_partial) || outstanding >= qp.window_packets ||
+                (!qp.sends_plain && (qp.cautious || qp.rto_backoff != 0));
     const std::uint32_t window = qp.congestion.bytes();
-    const bool is_full = qp.in_flight_bytes + qp.mtu_bytes + packet_overhead_bytes > window;
     // In a window of three and more every other packet will do, counted from the last one that asked: a burst
     // that fills the window must not end without a request.
-    const bool is_due = window < 3U * qp.mtu_bytes || qp.departures - qp.requested_departure >= 2;
-    const bool is_awaited = message.opcode != Opcode::mp_ep_partial;
-    const bool asks = (is_full && window < 8U * qp.mtu_bytes && is_due) || (is_awaited && !has_packet(qp)) ||
-                      qp.cautious || qp.rto_backoff != 0 || qp.next - qp.base >= qp.window_packets;
+    if (window < 8U * qp.mtu_bytes && qp.in_flight_bytes + qp.mtu_bytes + packet_overhead_bytes > window)
+        asks |= window < 3U * qp.mtu_bytes || qp.departures - qp.requested_departure >= 2;
     if (asks) qp.requested_departure = qp.departures;
     return asks;
 }
@@ -329,28 +371,13 @@ std::uint32_t Transport<Context>::queued_ns(std::uint8_t plane) const {
 }
 
 template <class Context>
-void Transport<Context>::fill(const QueuePair& qp, const MessageEntry& message, const PacketEntry& entry,
-                              std::uint64_t count, Packet& packet, Payload& payload) {
-    const std::uint32_t behind_head = (entry.message - qp.message_head) % message_ring;
-    packet.opcode = message.opcode;
-    packet.source_device = context_.config().device_number;
-    packet.destination_device = qp.peer_device;
-    packet.qpn = qp.peer_qpn;
-    packet.local_qpn = qp.qpn;
-    packet.psn = psn_of(qp, count);
-    packet.message_number = qp.message_head + behind_head;
-    packet.message_offset = entry.offset;
-    packet.message_bytes = message.length_bytes;
-    packet.receive_number = message.receive_number;
-    if (message.is_work) fill_work(message, qp.tables->work[message.tag], packet, payload);
-    else context_.ep().build(message.tag, entry.offset, packet, payload);
-}
-
-template <class Context>
 void Transport<Context>::fill_work(const MessageEntry& message, const WorkEntry& work, Packet& packet,
                                    Payload& payload) {
     const regmap::WorkRequest& request = work.request;
-    packet.immediate = request.immediate;
+    if (message.opcode != Opcode::mp_write) {
+        packet.receive_number = message.receive_number;
+        packet.immediate = request.immediate;
+    }
     if (message.opcode == Opcode::mp_write || message.opcode == Opcode::mp_write_immediate) {
         packet.address = request.remote_address;
         packet.remote_key = request.remote_key;

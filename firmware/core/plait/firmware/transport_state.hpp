@@ -70,26 +70,32 @@ class EntryRing {
         if (first == next) {
             entries_ = small.data();
             mask_ = few - 1;
-        } else if (next - first >= few && entries_ == small.data()) {
+        } else if (next - first > mask_) {
             for (; first != next; ++first) large[first % most] = small[first % few];
             entries_ = large.data();
             mask_ = most - 1;
         }
     }
+    /// With so many in use prepare() has something to do: with none, or more than there is room for.
+    [[nodiscard]] bool must_prepare(std::uint64_t in_use) const { return in_use - 1 >= mask_; }
 
-    Entry& operator[](std::uint32_t number) const { return entries_[number & mask_]; }
+    /// A number's sign does not matter to its low bits, and a processor of 64 bits need not take it away.
+    Entry& operator[](std::uint32_t number) const {
+        return entries_[static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(number)}) & mask_];
+    }
 
   private:
     static_assert(std::has_single_bit(few) && std::has_single_bit(most) && few < most);
+    static_assert(std::has_single_bit(sizeof(Entry)), "found by a shift");
 
     Entry* entries_ = nullptr;
-    std::uint32_t mask_ = 0;
+    std::uint64_t mask_ = 0;
 };
 
 /// A PSN inside the send window. In flight for the first time it is in no list: such packets left in the
 /// order of their numbers. The others are in one of two: in flight again (in order of departure), or waiting
 /// for it.
-struct PacketEntry {
+struct alignas(32) PacketEntry {
     std::uint32_t offset;     ///< Of its payload in the message, bytes.
     std::uint32_t sent_ns;    ///< Low 32 bits of the time of its latest departure.
     std::uint32_t departure;  ///< Counts the departures of the queue pair.
@@ -106,7 +112,6 @@ struct PacketEntry {
         return state == PacketState::in_flight && transmissions == 1;
     }
 };
-static_assert(sizeof(PacketEntry) <= 24);
 
 using PacketRing = EntryRing<PacketEntry, 16, regmap::max_window_packets>;
 
@@ -132,19 +137,6 @@ struct PacketList {
     }
 };
 
-/// A message on its way.
-struct MessageEntry {
-    std::uint64_t tag;  ///< EP's; of a work request its slot in the work ring.
-    std::uint32_t length_bytes;
-    std::uint32_t unacknowledged;  ///< Packets, those not sent yet among them.
-    std::uint32_t receive_number;
-    Opcode opcode;
-    bool is_work;
-};
-static_assert(sizeof(MessageEntry) <= 32);
-
-using MessageRing = EntryRing<MessageEntry, 16, message_ring>;
-
 /// A work request: a copy of its record, until its completion.
 struct WorkEntry {
     regmap::WorkRequest request;
@@ -152,6 +144,18 @@ struct WorkEntry {
     regmap::Status status;
     bool done;
 };
+
+/// A message on its way.
+struct MessageEntry {
+    WorkEntry* work;    ///< Its work request; nullptr: it is EP's.
+    std::uint64_t tag;  ///< EP's.
+    std::uint32_t length_bytes;
+    std::uint32_t receive_number;
+    std::uint32_t unacknowledged;  ///< Packets, those not sent yet among them.
+    Opcode opcode;
+};
+
+using MessageRing = EntryRing<MessageEntry, 16, message_ring>;
 
 /// A receive request and what has arrived for it.
 struct ReceiveEntry {
@@ -191,13 +195,12 @@ enum class QpList : std::uint8_t { none, ready, waiting_for_plane, failing };
 constexpr std::uint8_t any_plane = regmap::max_planes;
 
 /// One queue pair. Counts that end in no unit are packets since the connection; PSN = first PSN + count, 24
-/// bits. What a packet needs to be sent comes first, in the first two or three cache lines. Its size is a power
-/// of two, so that its place is found by a shift.
+/// bits. What a packet needs to be sent comes first, in the first two or three cache lines. Its size is a
+/// power of two, so that its place is found by a shift.
 struct alignas(64) QueuePair {
     // Scheduling and sending.
     QpState state = QpState::free;
     QpList list = QpList::none;
-    std::uint16_t link = 0;                  ///< Next queue pair of the same list.
     std::uint8_t awaited_plane = any_plane;  ///< In list waiting_for_plane: which.
     regmap::SprayPolicy spray_policy = regmap::SprayPolicy::spray;
     bool cautious = false;  ///< After a "try later": one packet at a time until one is taken.
@@ -205,11 +208,13 @@ struct alignas(64) QueuePair {
     /// An answer came after its time-out. Where many do, every packet is sent again and no round trip can be
     /// measured: from then on the time-out stays backed off until one is (Karn).
     bool answers_late = false;
+    /// Nothing waits to be sent again or asks for care: no pause, not cautious, no time-out.
+    bool sends_plain = false;
     std::uint16_t window_packets = 0;
     std::uint8_t usable_planes = 0;  ///< As its spray selector says.
-    std::uint32_t qpn = 0;
-    std::uint64_t base = 0;  ///< Oldest unacknowledged packet.
-    std::uint64_t next = 0;  ///< Next new packet.
+    QueuePair* link = nullptr;       ///< Next queue pair of the same list.
+    std::uint64_t base = 0;          ///< Oldest unacknowledged packet.
+    std::uint64_t next = 0;          ///< Next new packet.
     std::uint64_t pause_until_ns = 0;
     PacketList again;  ///< In flight, not for the first time.
     PacketList lost;
@@ -226,11 +231,13 @@ struct alignas(64) QueuePair {
     std::uint32_t departures = 0;
     std::uint32_t requested_departure = 0;  ///< Latest departure that asked for an acknowledgement.
     std::uint32_t first_psn = 0;
+    std::uint32_t device = 0;  ///< Own number. These four stand in a packet as here.
     std::uint32_t peer_device = 0;
     std::uint32_t peer_qpn = 0;
+    std::uint32_t qpn = 0;
+    MessageEntry* cursor_message = nullptr;  ///< The message at the cursor, if there is one.
 
-    std::uint64_t first_sent = 0;  ///< None before it is in flight for the first time.
-    std::uint32_t in_flight_packets = 0;
+    std::uint64_t first_sent = 0;          ///< None before it is in flight for the first time.
     std::uint32_t acknowledged_ahead = 0;  ///< Packets acknowledged before their turn.
     std::uint32_t acked_departure = 0;     ///< Latest departure known to have arrived.
     std::uint32_t reordering_packets = 0;
@@ -285,12 +292,12 @@ static_assert(std::has_single_bit(sizeof(QueuePair)));
 inline constexpr std::size_t qp_memory_bytes = sizeof(QueuePair) + sizeof(QpSmallTables) + sizeof(QpTables);
 
 /// Brings a queue pair into the cache that will be looked at soon and has waited in none.
-inline void expect(const QueuePair& qp) {
+inline void expect(const QueuePair* qp) {
 #ifdef __riscv  // RV64GC has nothing for it
     (void)qp;
 #else
     for (std::size_t line = 0; line < 5; ++line)
-        __builtin_prefetch(reinterpret_cast<const std::byte*>(&qp) + 64 * line);
+        __builtin_prefetch(reinterpret_cast<const std::byte*>(qp) + 64 * line);
 #endif
 }
 
@@ -299,47 +306,45 @@ inline void expect(const QueuePair& qp) {
 template <QpList which>
 class QpQueue {
   public:
-    [[nodiscard]] bool empty() const { return head_ == 0; }
+    [[nodiscard]] bool empty() const { return head_ == nullptr; }
 
     /// Appends every queue pair of another list, which is empty then.
     template <QpList other>
-    void take_all(std::span<QueuePair> qps, QpQueue<other>& from) {
-        while (QueuePair* qp = from.pop_front(qps)) push_back(qps, *qp);
+    void take_all(QpQueue<other>& from) {
+        while (QueuePair* qp = from.pop_front()) push_back(*qp);
     }
 
-    void push_back(std::span<QueuePair> qps, QueuePair& qp) {
+    void push_back(QueuePair& qp) {
         qp.list = which;
-        qp.link = 0;
-        const auto number = static_cast<std::uint16_t>(qp.qpn);
-        if (head_ == 0) head_ = number;
-        else qps[tail_].link = number;
-        tail_ = number;
+        qp.link = nullptr;
+        (head_ == nullptr ? head_ : tail_->link) = &qp;
+        tail_ = &qp;
     }
 
-    QueuePair* pop_front(std::span<QueuePair> qps) {
-        if (head_ == 0) return nullptr;
-        QueuePair& qp = qps[head_];
-        head_ = qp.link;
-        qp.list = QpList::none;
-        expect(qps[head_]);
-        return &qp;
+    QueuePair* pop_front() {
+        QueuePair* const qp = head_;
+        if (qp == nullptr) return nullptr;
+        head_ = qp->link;
+        qp->list = QpList::none;
+        expect(head_);
+        return qp;
     }
 
     /// Takes one out of the middle; the list is walked (failures only).
-    void remove(std::span<QueuePair> qps, QueuePair& qp) {
-        std::uint16_t previous = 0;
-        for (std::uint16_t number = head_; number != 0; previous = number, number = qps[number].link) {
-            if (number != qp.qpn) continue;
-            (previous == 0 ? head_ : qps[previous].link) = qp.link;
-            if (tail_ == number) tail_ = previous;
+    void remove(QueuePair& qp) {
+        QueuePair* previous = nullptr;
+        for (QueuePair* at = head_; at != nullptr; previous = at, at = at->link) {
+            if (at != &qp) continue;
+            (previous == nullptr ? head_ : previous->link) = qp.link;
+            if (tail_ == &qp) tail_ = previous;
             qp.list = QpList::none;
             return;
         }
     }
 
   private:
-    std::uint16_t head_ = 0;  ///< 0 = none: there is no QPN 0.
-    std::uint16_t tail_ = 0;
+    QueuePair* head_ = nullptr;
+    QueuePair* tail_ = nullptr;
 };
 
 }  // namespace plait::firmware

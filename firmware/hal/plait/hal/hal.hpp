@@ -32,9 +32,10 @@ concept Hal = requires(H hal, const H constant, const firmware::Packet& packet,
     // bytes) says that one starts onto the wire. Packets without a PSN do not count and go ahead of data.
     hal.begin_send();  // what comes now is work for the data packet that is sent next, if one is
     hal.send(packet, payload);
-    // An empty packet and payload to fill in and send, before any other command: where the device takes it
-    // from, so that nothing need be copied.
+    // A packet to fill in and send, before any other command, where the device takes it from, so that nothing
+    // need be copied. Its payload is empty, and no switch has touched it; else there may be anything in it.
     { hal.draft() } -> std::same_as<firmware::Draft&>;
+    hal.send_draft();
     { constant.port_up(small) } -> std::same_as<bool>;
 
     // Host memory. place, write and interrupt share one channel and become visible in the order they were

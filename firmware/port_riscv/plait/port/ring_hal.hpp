@@ -55,26 +55,32 @@ class RingHal {
 
     firmware::Draft& draft() {
         make_sure_of(max_send_bytes);
-        return *::new (behind(next())) firmware::Draft;
+        auto& draft = *reinterpret_cast<firmware::Draft*>(behind(next()));
+        draft.packet.congestion = draft.packet.trimmed = false;
+        draft.payload.clear();
+        return draft;
+    }
+
+    void send_draft() {
+        FirmwareCommand& command = next();
+        auto& draft = *reinterpret_cast<firmware::Draft*>(behind(command));
+        const std::span<const std::uint8_t> inline_bytes = draft.payload.inline_bytes;
+        command.kind = CommandKind::send;
+        command.flag = 0;
+        command.bytes = send_bytes;
+        if (!inline_bytes.empty()) [[unlikely]] {
+            std::memcpy(&draft + 1, inline_bytes.data(), inline_bytes.size());
+            command.bytes = static_cast<std::uint16_t>(
+                rounded(send_bytes + static_cast<std::uint32_t>(inline_bytes.size())));
+        }
+        commit(command);
     }
 
     void send(const firmware::Packet& packet, const firmware::Payload& payload) {
-        FirmwareCommand& command = next();
-        auto& at = *reinterpret_cast<firmware::Draft*>(behind(command));
-        if (&packet != &at.packet) {
-            firmware::Draft& copy = draft();
-            copy.packet = packet;
-            copy.payload = payload;
-            return send(copy.packet, copy.payload);
-        }
-        command.kind = CommandKind::send;
-        command.bytes = send_bytes;
-        if (!payload.inline_bytes.empty()) {
-            std::memcpy(&at + 1, payload.inline_bytes.data(), payload.inline_bytes.size());
-            command.bytes = static_cast<std::uint16_t>(
-                rounded(send_bytes + static_cast<std::uint32_t>(payload.inline_bytes.size())));
-        }
-        commit(command);
+        firmware::Draft& copy = draft();
+        copy.packet = packet;
+        copy.payload = payload;
+        send_draft();
     }
 
     // Host memory.

@@ -106,6 +106,7 @@ class DeviceModel : public sc_core::sc_module, private EngineEvents {
     void send(const firmware::Packet& packet, const firmware::Payload& payload);
     void begin_send() {}
     firmware::Draft& draft() { return *std::construct_at(&draft_); }
+    void send_draft() { send(draft_.packet, draft_.payload); }
     bool port_up(uint8_t plane) const { return planes_.port_up(plane); }
     void fetch(firmware::FetchTag tag, firmware::Segment segment);
     void place(BufferId buffer, uint32_t offset, firmware::Segment segment, bool release = false);
