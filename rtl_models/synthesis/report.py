@@ -9,10 +9,12 @@ PAGE has other figures. A netlist of gates knows neither wires nor a library's c
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RTL = Path(__file__).resolve().parents[1]
@@ -34,7 +36,7 @@ def counts(modules, name):
 def synthesise(block, package, folder):
     """One row of the table. Memories stay memories, and what says keep_hierarchy is synthesised once for all of its copies."""
     sources = [package, *sorted(RTL.glob("common/*.sv")), *sorted(RTL.glob("blocks/*/*.sv"))]
-    netlist, path = Path(folder, "netlist.json"), Path(folder, "path.txt")
+    netlist, path = Path(folder, f"{block}.json"), Path(folder, f"{block}.txt")
     script = "; ".join([
         "read_verilog -defer -sv " + " ".join(map(str, sources)), f"synth -top {block} -flatten -run begin:fine", "opt -fast -full",
         "techmap", "opt -fast", "abc -fast -g AND,NAND,OR,NOR,XOR,XNOR,MUX", "opt -fast", "opt_clean",
@@ -50,10 +52,10 @@ def main():
     parser.add_argument("package", type=Path)
     parser.add_argument("--check", type=Path, metavar="PAGE")
     arguments = parser.parse_args()
+    blocks = sorted(block.name for block in (RTL / "blocks").iterdir() if block.is_dir())
     lines = ["| block | gates | flip-flops | memory, bits | longest path, gates |", "|---|---|---|---|---|"]
-    with tempfile.TemporaryDirectory() as folder:
-        for block in sorted(block.name for block in (RTL / "blocks").iterdir() if block.is_dir()):
-            lines.append(synthesise(block, arguments.package, folder))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        lines += pool.map(lambda block: synthesise(block, arguments.package, folder), blocks)
     if not arguments.check:
         print("\n".join(lines))
         return 0

@@ -5,11 +5,13 @@
 Without --long those that take minutes are left out, with it the others are.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 RTL = Path(__file__).resolve().parents[2] / "rtl_models"
@@ -65,28 +67,39 @@ LONG = {"plait_spray"}
 
 
 def prove(name, rtl):
-    return subprocess.run([RTL / "formal" / "prove.py", PACKAGE, "--rtl", rtl, name], capture_output=True, text=True, timeout=600)
+    return subprocess.run([RTL / "formal" / "prove.py", PACKAGE, "--rtl", rtl, name], capture_output=True, text=True, timeout=1200)
+
+
+def prove_broken(name, file, good, bad):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "rtl_models")
+        shutil.copytree(RTL, copy)
+        text = (copy / file).read_text()
+        assert text.count(good) == 1, f"{file} has no single {good}"
+        (copy / file).write_text(text.replace(good, bad))
+        return prove(name, copy)
 
 
 class Proofs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        pool = ThreadPoolExecutor(os.cpu_count())
+        cls.addClassCleanup(pool.shutdown, cancel_futures=True)
+        cls.blocks = {name: pool.submit(prove, name, RTL) for name in CHOSEN}
+        cls.broken = {(name, *change): pool.submit(prove_broken, name, *change) for name in CHOSEN for change in BROKEN[name]}
+
     def test_blocks(self):
-        for name in CHOSEN:
+        for name, proof in self.blocks.items():
             with self.subTest(name=name):
-                done = prove(name, RTL)
+                done = proof.result()
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"{name}: proved\n", ""))
 
     def test_broken_copies(self):
-        for name in CHOSEN:
-            for file, good, bad in BROKEN[name]:
-                with self.subTest(name=name, bad=bad), tempfile.TemporaryDirectory() as folder:
-                    copy = Path(folder, "rtl_models")
-                    shutil.copytree(RTL, copy)
-                    text = (copy / file).read_text()
-                    self.assertEqual(text.count(good), 1, f"{file} has no single {good}")
-                    (copy / file).write_text(text.replace(good, bad))
-                    done = prove(name, copy)
-                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-                    self.assertIn("Assert failed", done.stdout)
+        for (name, _, _, bad), proof in self.broken.items():
+            with self.subTest(name=name, bad=bad):
+                done = proof.result()
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                self.assertIn("Assert failed", done.stdout)
 
     def test_all_proofs(self):
         self.assertEqual(sorted(BROKEN), sorted(file.stem.removesuffix("_proof") for file in (RTL / "formal").glob("*_proof.sv")))
