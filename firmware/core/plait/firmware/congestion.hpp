@@ -70,8 +70,8 @@ class CongestionWindow {
 
     /// `acked_bytes` arrived; `rtt_ns` is the round trip of the packet that caused the acknowledgement, 0
     /// when it cannot be told; `marked`: congestion was met.
-    constexpr void on_ack(std::uint64_t acked_bytes, std::uint64_t rtt_ns, bool marked,
-                          std::uint64_t now_ns) {
+    [[gnu::always_inline]] constexpr void on_ack(std::uint64_t acked_bytes, std::uint64_t rtt_ns, bool marked,
+                                                 std::uint64_t now_ns) {
         if (rtt_ns == 0) return;
         sample(rtt_ns, acked_bytes >= config_.mtu_bytes);
         const std::uint64_t target = base_rtt_ns_;

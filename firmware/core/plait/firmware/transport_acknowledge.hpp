@@ -40,7 +40,10 @@ bool Transport<Context>::take_plain_ack(QueuePair& qp, const Packet& packet) {
         return false;
     ++statistics_.acks_received;
     const std::uint64_t now = now_ns();
-    const std::uint32_t rtt_ns = round_trip_ns(qp, packet, cause);
+    const PacketEntry& causing =
+        qp.packets[static_cast<std::uint32_t>(base + static_cast<std::uint64_t>(cause))];
+    const bool is_measured = ack.entropy != 0 && causing.plane == ack.plane;
+    const std::uint32_t rtt_ns = is_measured ? std::max(age_ns(causing), 1U) : 0;
     const std::uint64_t end = base + static_cast<std::uint64_t>(advance);
     qp.base = end;
     qp.progress_ns = now;
