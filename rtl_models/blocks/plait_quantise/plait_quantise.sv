@@ -213,8 +213,8 @@ module plait_quantise #(
         plait_quantise_lane u_lane (
             .clk_i(product_clk), .logfmt_clk_i(logfmt_clk), .magnitude_i(number_q[0][32*i+16 +: 15]), .log_min_i(log_min_q),
             .per_log_i(per_log_q[PER_LOG]), .index_is_10_i(index_is_10), .step_i(step_q[STEP]), .base_min_i(scale_q[BASE][14:0]),
-            .max_is_10_i(max_is_10), .max_i(scale_q[MAX][30:16]), .min_i(scale_q[MIN][14:0]), .number_i(number_q[NUMBER][32*i +: 32]), .factor_i(factor_q[NUMBER]), .format_i(format_q[CODE]),
-            .code_o(codes[32*i +: 32]), .is_finite_o(finite[i]));
+            .max_is_10_i(max_is_10), .max_i(scale_q[MAX][30:16]), .min_i(scale_q[MIN][14:0]), .number_i(number_q[NUMBER][32*i +: 32]),
+            .factor_i(factor_q[NUMBER]), .format_i(format_q[CODE]), .code_o(codes[32*i +: 32]), .is_finite_o(finite[i]));
     end
 
     // Pack.
