@@ -46,7 +46,8 @@ struct PacketPools {
 /// call.
 class EngineEvents {
   public:
-    virtual void plane_started(uint8_t plane, uint32_t payload_bytes) = 0;  ///< A data packet starts onto the wire.
+    virtual void plane_started(uint8_t plane,
+                               uint32_t payload_bytes) = 0;  ///< A data packet starts onto the wire.
     virtual void plane_arrived(PlanePacket& packet) = 0;
     virtual void plane_changed(uint8_t plane, bool up) = 0;
     virtual void frame_arrived(ScaleUpFrame& frame,
