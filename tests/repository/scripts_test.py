@@ -14,7 +14,7 @@ class Scripts(unittest.TestCase):
                 done = subprocess.run([ROOT / "test.sh", *options], capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 2)
                 self.assertEqual(done.stdout, "")
-                self.assertRegex(done.stderr, r"\Atest\.sh: unknown option .*, expected --asan, --long, --lint or --all\n\Z")
+                self.assertRegex(done.stderr, r"\Atest\.sh: unknown option .*, expected --asan, --long, --synthesis, --lint or --all\n\Z")
 
     def test_syntax(self):
         for script in ("run.sh", "test.sh", ".ci/run", ".ci/setup.sh"):
