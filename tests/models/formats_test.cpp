@@ -119,6 +119,37 @@ TEST_F(Encoding, ReadsWhatItNeedsAndTakesACycleFor64BytesOfBf16) {
                   link);
 }
 
+/// Device 1 gives a row to a position of a sum in device 0.
+void contribute(ScriptedCluster& cluster, uint32_t sum, uint8_t position, std::span<const std::byte> row) {
+    const auto memory = cluster.device(1).host_memory().allocate(row.size());
+    std::memcpy(memory->host, row.data(), row.size());
+    firmware::ScaleUpHeader header;
+    header.kind = regmap::ScaleUpKind::contribution;
+    header.length = static_cast<uint32_t>(row.size());
+    header.tag = firmware::SumName::tag(sum, position);
+    cluster.device(1).scale_up(0b01, header, {}, from_host(memory->device_address, header.length), false);
+}
+
+/// Copies what device 0 sums up, and gives it back.
+void keep_result(ScriptedCluster& cluster, std::vector<std::byte>& result) {
+    cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
+        const PayloadSlice& slice = cluster.device(0).packet_memory().slice(buffer);
+        const auto bytes = std::as_bytes(std::span(cluster->pools().payload.bytes(slice), slice.length));
+        result.assign(bytes.begin(), bytes.end());
+        cluster.device(0).release(buffer);
+    };
+}
+
+/// A row of BF16 and one of E4M3, added in this order and rounded to BF16.
+std::vector<std::byte> bf16_and_e4m3(const std::vector<uint16_t>& bf16, const Row& e4m3) {
+    std::vector<float> total(bf16.size());
+    for (size_t e = 0; e < bf16.size(); ++e) total[e] = std::bit_cast<float>(uint32_t{bf16[e]} << 16);
+    const std::span bytes(e4m3.bytes);
+    EXPECT_TRUE(engines::accumulate_row(
+        {RowFormat::e4m3_f32, bytes.first(bf16.size()), bytes.subspan(bf16.size())}, std::span(total)));
+    return encoded(RowFormat::bf16, total).bytes;
+}
+
 /// A sum of `rows` in `from`, which goes as `to`.
 struct Sum {
     RowFormat from;
@@ -146,16 +177,7 @@ void expect_sum(const Sum& sum) {
         std::vector<uint16_t> values = some_row(sum.elements);
         std::rotate(values.begin(), values.begin() + 100 * i, values.end());
         const Row row = encoded(sum.from, values);
-        const auto memory = cluster.device(1).host_memory().allocate(row.bytes.size());
-        std::memcpy(memory->host, row.bytes.data(), row.bytes.size());
-        firmware::ScaleUpHeader header;
-        header.kind = regmap::ScaleUpKind::contribution;
-        header.length = static_cast<uint32_t>(row.bytes.size());
-        header.tag = firmware::SumName::tag(3, i);
-        firmware::Payload payload;
-        payload.segments[0] = {memory->device_address, header.length};
-        payload.segment_count = 1;
-        cluster.device(1).scale_up(0b01, header, {}, payload, false);
+        contribute(cluster, 3, static_cast<uint8_t>(i), row.bytes);
         cluster.run_out();
         const std::span bytes(row.bytes);
         const size_t codes = engines::code_bytes(sum.from, sum.elements);
@@ -188,35 +210,16 @@ TEST(SumsOfFormats, TakeRowsOfHostMemoryBesideOthers) {
     std::vector<uint16_t> values = own;
     std::rotate(values.begin(), values.begin() + 100, values.end());
     const Row row = encoded(RowFormat::e4m3_f32, values);
-    const auto length = static_cast<uint32_t>(row.bytes.size());
-    const auto elsewhere = cluster.device(1).host_memory().allocate(length);
-    std::memcpy(elsewhere->host, row.bytes.data(), length);
-    firmware::ScaleUpHeader header;
-    header.kind = regmap::ScaleUpKind::contribution;
-    header.length = length;
-    header.tag = firmware::SumName::tag(3, 1);
-    firmware::Payload payload;
-    payload.segments[0] = {elsewhere->device_address, length};
-    payload.segment_count = 1;
-    std::vector<std::byte> result(elements * 2);
-    cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
-        std::memcpy(result.data(), cluster->pools().payload.bytes(device.packet_memory().slice(buffer)),
-                    result.size());
-        device.release(buffer);
-    };
+    std::vector<std::byte> result;
+    keep_result(cluster, result);
     device.reduce_open(3, {.contributions = 2, .elements = elements, .from = RowFormat::e4m3_f32});
-    cluster.device(1).scale_up(0b01, header, {}, payload, false);
+    contribute(cluster, 3, 1, row.bytes);
     device.reduce_read(3, 0, {memory->device_address, elements * 2});
     device.reduce_read(4, 0, {memory->device_address, elements * 2});  // a sum that is over
     device.fetch({}, {memory->device_address, 8});
     EXPECT_EQ(device.packet_memory().live(), 2U) << "room is taken when the read is ordered";
     cluster.run_out();
-    std::vector<float> total(elements);
-    for (uint32_t e = 0; e < elements; ++e) total[e] = std::bit_cast<float>(uint32_t{own[e]} << 16);
-    const std::span bytes(row.bytes);
-    ASSERT_TRUE(engines::accumulate_row({RowFormat::e4m3_f32, bytes.first(elements), bytes.subspan(elements)},
-                                        std::span(total)));
-    EXPECT_EQ(result, encoded(RowFormat::bf16, total).bytes);
+    EXPECT_EQ(result, bf16_and_e4m3(own, row));
     ASSERT_EQ(cluster.firmware(0).fetched.size(), 1U);
     const uint64_t read_ps = 800 * ns + RateClock(200 * 8).time_ps(elements * 2);
     EXPECT_GE(cluster.firmware(0).fetched[0].time_ps, read_ps) << "after what was asked for before it";
@@ -234,32 +237,17 @@ TEST(SumsOfFormats, ARefusedRowOfBf16ChangesNoFormat) {
     const auto memory = device.host_memory().allocate(elements * 2);
     std::memcpy(memory->host, own.data(), elements * 2);
     const Row row = encoded(RowFormat::e4m3_f32, own);
-    const auto elsewhere = cluster.device(1).host_memory().allocate(row.bytes.size());
-    std::memcpy(elsewhere->host, row.bytes.data(), row.bytes.size());
-    std::vector<std::byte> result(elements * 2);
-    cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) {
-        std::memcpy(result.data(), cluster->pools().payload.bytes(device.packet_memory().slice(buffer)),
-                    result.size());
-        device.release(buffer);
-    };
+    std::vector<std::byte> result;
+    keep_result(cluster, result);
     device.reduce_open(3, {.contributions = 2, .elements = elements, .from = RowFormat::e4m3_f32});
-    firmware::ScaleUpHeader header;
-    header.kind = regmap::ScaleUpKind::contribution;
-    header.length = static_cast<uint32_t>(row.bytes.size());
-    header.tag = firmware::SumName::tag(3, 1);
-    cluster.device(1).scale_up(0b01, header, {}, from_host(elsewhere->device_address, header.length), false);
+    contribute(cluster, 3, 1, row.bytes);
     cluster.run_out();
     for (const uint8_t position : std::array<uint8_t, 2>{1, 0}) {
         device.reduce_read(3, position, {memory->device_address, elements * 2});
         cluster.run_out();
     }
     EXPECT_EQ(device.statistics().reduce_refused, 1U);
-    std::vector<float> total(elements);
-    for (uint32_t e = 0; e < elements; ++e) total[e] = std::bit_cast<float>(uint32_t{own[e]} << 16);
-    const std::span bytes(row.bytes);
-    ASSERT_TRUE(engines::accumulate_row({RowFormat::e4m3_f32, bytes.first(elements), bytes.subspan(elements)},
-                                        std::span(total)));
-    EXPECT_EQ(result, encoded(RowFormat::bf16, total).bytes);
+    EXPECT_EQ(result, bf16_and_e4m3(own, row));
 }
 
 TEST(SumsOfFormats, CountInfinitiesThoughNobodyHasLookedYet) {
@@ -269,19 +257,10 @@ TEST(SumsOfFormats, CountInfinitiesThoughNobodyHasLookedYet) {
     cluster.firmware(0).reduced = [&](uint32_t, firmware::BufferId buffer) { results.push_back(buffer); };
     std::vector<uint16_t> values = some_row(512);
     values[7] = values[300] = 0x7f80;
-    const auto memory = cluster.device(1).host_memory().allocate(values.size() * 2);
-    std::memcpy(memory->host, values.data(), values.size() * 2);
     for (uint32_t accumulator = 0; accumulator < 3; ++accumulator) {
         device.reduce_open(accumulator,
                            {.contributions = 1, .elements = 512, .counter = accumulator == 2 ? 1U : 0U});
-        firmware::ScaleUpHeader header;
-        header.kind = regmap::ScaleUpKind::contribution;
-        header.length = 1024;
-        header.tag = accumulator << 8;
-        firmware::Payload payload;
-        payload.segments[0] = {memory->device_address, 1024};
-        payload.segment_count = 1;
-        cluster.device(1).scale_up(0b01, header, {}, payload, false);
+        contribute(cluster, accumulator, 0, std::as_bytes(std::span(values)));
     }
     cluster.run_out();
     ASSERT_EQ(results.size(), 3U);

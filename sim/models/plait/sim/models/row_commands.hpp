@@ -130,8 +130,8 @@ constexpr uint32_t row_cycles(regmap::RowFormat format, size_t elements, uint32_
 
 inline constexpr uint32_t encoded_elements = 32;  ///< A cycle.
 
-constexpr uint32_t encode_cycles(size_t elements, uint32_t elements_a_cycle = encoded_elements) {
-    return static_cast<uint32_t>((elements + elements_a_cycle - 1) / elements_a_cycle);
+constexpr uint32_t encode_cycles(size_t elements) {
+    return static_cast<uint32_t>((elements + encoded_elements - 1) / encoded_elements);
 }
 
 /// Of the first block that leaves: until its last elements are there, and its scale.
